@@ -159,19 +159,17 @@ def contract(plan: PlanDocument) -> str:
         ),
         ("Budget", f"${plan.budget_usd:.2f}"),
         ("Risk tier", plan.tier),
-        *([("Branch", _branch_of_its_own(plan))] if plan.branch else []),
+        *([("Branch", f"{code(plan.branch)}{_OF_ITS_OWN.format(plan.base[:12])}")] if plan.branch else []),
         *([("Path classes", codes([f"{kind}: {glob}" for kind, glob in classes]))] if classes else []),
         *([("Exactly this work", f"git tree {code(plan.tree)}")] if plan.tree else []),
     )
     return "\n".join(f"- {name}: {value}" for name, value in rows)
 
 
-def _branch_of_its_own(plan: PlanDocument) -> str:
-    """Render where the work on somebody's pull request goes if it cannot be added to that, and from which commit."""
-    return (
-        f"{code(plan.branch)}, a new one in this repository, made from commit {plan.base[:12]}. Commits of this pull "
-        "request that are not in that commit, such as those of a fork, are not part of it"
-    )
+_OF_ITS_OWN: Final = (
+    ", a new one in this repository, made from commit {}. Commits of this pull request that are not in that commit, "
+    "such as those of a fork, are not part of it"
+)
 
 
 def finding_list(findings: Sequence[TaskFinding]) -> str:

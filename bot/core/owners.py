@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import takewhile
 from typing import Final
 
 from bot.core.paths import advance, normalized_path
@@ -45,9 +46,9 @@ class _Reach:
         """Return what a glob of a plan reaches."""
         steps = [step for step in glob.split("/") if step]
         is_folder, is_anywhere = glob.endswith("/"), "/" not in glob.rstrip("/")
-        fixed = steps[: next((at for at, step in enumerate(steps) if _WILD.search(step)), len(steps))]
+        fixed = tuple(takewhile(lambda step: not _WILD.search(step), steps))
         if len(fixed) < len(steps) or is_folder:
-            folder = () if is_anywhere else tuple(fixed)
+            folder = () if is_anywhere else fixed
             return cls(tuple("/".join((*folder, *below)) for below in ((_ANY,), (_ANY, _ANY))), folder)
         path = "/".join(steps)
         return cls((path, f"{_ANY}/{path}", f"{_ANY}/{_ANY}/{path}"), name=path) if is_anywhere else cls((path,))
@@ -62,8 +63,7 @@ class _Rule:
 
     def covers(self, reach: _Reach) -> bool:
         """Return whether the rule certainly matches every reached file."""
-        documented = not _UNDOCUMENTED.search(self.pattern)
-        return documented and all(_matches(self.pattern, path) for path in reach.samples)
+        return not _UNDOCUMENTED.search(self.pattern) and all(_matches(self.pattern, path) for path in reach.samples)
 
     def meets(self, reach: _Reach) -> bool:
         """Return whether the rule may match a reached file, in any spelling and any reading of its pattern."""
@@ -72,8 +72,7 @@ class _Rule:
             return any(_matches(reading, path) for reading in _readings(self.pattern))
         if reach.name or "/" not in self.pattern.rstrip("/"):
             return True
-        steps = [step for step in self.pattern.split("/") if step]
-        fixed = steps[: next((at for at, step in enumerate(steps) if re.search(r"[*?\[\]!\\#]", step)), len(steps))]
+        fixed = takewhile(lambda step: not re.search(r"[*?\[\]!\\#]", step), filter(None, self.pattern.split("/")))
         pairs = zip(fixed, reach.folder, strict=False)
         return all(normalized_path(mine) == normalized_path(theirs) for mine, theirs in pairs)
 
@@ -126,10 +125,8 @@ def _matches(pattern: str, path: str) -> bool:
     steps = [step for step in pattern.split("/") if step]
     if not steps:
         return False
-    anywhere = [] if "/" in pattern.rstrip("/") else ["**"]
-    below = ["**"] if pattern.endswith("/") else []
     parts, reachable = path.split("/"), {0}
-    steps = [*anywhere, *steps, *below]
+    steps = [*([] if "/" in pattern.rstrip("/") else ["**"]), *steps, *(["**"] if pattern.endswith("/") else [])]
     for step in [*steps, "*"] if steps[-1] == "**" else steps:
         reachable = advance(reachable, step, parts)
     return len(parts) in reachable if steps[-1] in {"*", "**"} else bool(reachable)

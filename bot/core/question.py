@@ -200,13 +200,8 @@ def find_reply(
     replies = [*([by_boxes] if by_boxes else []), *_answer_comments(asking, look, rules)]
     if replies:
         return min(replies, key=lambda reply: reply.at), ()
-    ignored = [
-        IgnoredAnswer(why, comment.by.actor)
-        for comment in look.words
-        if (why := _objection(asking, comment, rules))
-        and rules.may(comment.by)
-        and _is_meant_as_answer(asking, comment)
-    ]
+    meant = (said for said in look.words if rules.may(said.by) and _is_meant_as_answer(asking, said))
+    ignored = [IgnoredAnswer(why, said.by.actor) for said in meant if (why := _objection(asking, said, rules))]
     return None, tuple(dict.fromkeys([*findings, *ignored]))
 
 

@@ -43,9 +43,8 @@ class WrittenText:
     @classmethod
     def of(cls, what: str, item: Json, *, place: str = "", title: str = "", at: str = "created_at") -> "WrittenText":
         """Return what an item of GitHub's REST API says."""
-        return cls(
-            what, rest_actor(item["user"]), item["node_id"], time(item[at]), item.get("body") or "", place, title
-        )
+        who, body = rest_actor(item["user"]), item.get("body") or ""
+        return cls(what, who, item["node_id"], time(item[at]), body, place, title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +62,18 @@ class Attribution:
         if not items:
             return ()
         known = await self._provenances(items)
-        trusted = await self._select_trusted(items, known)
+        people = {item.node for item in items if item.actor.id != self.listener.bot.id}
+        own = people & await self._select_trusted(items, known)
         mails = {node for node, provenance in known.items() if provenance.by_mail}
-        shown = [strangers or (item.node in trusted and item.actor.id != self.listener.bot.id) for item in items]
-        texts = await asyncio.to_thread(
-            lambda: [
-                self._text(item, longest, titled=strangers, by_mail=item.node in mails) if is_shown else WITHHELD
-                for item, is_shown in zip(items, shown, strict=True)
-            ]
-        )
+
+        def text_of(item: WrittenText) -> str:
+            is_shown = strangers or item.node in own
+            return self._text(item, longest, titled=strangers, by_mail=item.node in mails) if is_shown else WITHHELD
+
+        texts = await asyncio.to_thread(lambda: [*map(text_of, items)])
         heads = [await self._head(item, by_mail=item.node in mails) for item in items]
-        return tuple(
-            Passage(
-                head, text, foreign=is_shown and (item.node not in trusted or item.actor.id == self.listener.bot.id)
-            )
-            for item, head, text, is_shown in zip(items, heads, texts, shown, strict=True)
-        )
+        rows = zip(items, heads, texts, strict=True)
+        return tuple(Passage(head, text, foreign=strangers and item.node not in own) for item, head, text in rows)
 
     async def is_trusted(self, actor: Actor) -> bool:
         """Return whether an account is the bot's own or belongs to somebody who may ask."""

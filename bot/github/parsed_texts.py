@@ -48,9 +48,14 @@ class ParsedTextCache:
     _lock: Lock = field(default_factory=Lock, init=False)
 
     def parse(self, text: str, mention: str, *, by_mail: bool) -> ParsedText:
-        """Return a text parsed for a bot with that mention, from the cache if it was parsed before."""
+        """Return a text parsed for a bot with that mention, from the cache if it was parsed before.
+
+        GitHub shows a text that was sent by mail as it is, as plain text (A6).
+        """
         if by_mail:
-            return _parse_mail(text, mention)
+            line = addressing_line(text, mention)
+            shown = Visible(*without_invisible_runs(newlines(text)[:LIMIT]))
+            return ParsedText(shown, bool(line), (line,) if line else ())
         key = blake2b(f"{mention}\n{text}".encode(errors="surrogatepass"), digest_size=32).digest()
         with self._lock:
             if key in self._known:
@@ -69,9 +74,3 @@ class ParsedTextCache:
         while self.size > self.limit:
             _, forgotten = self._known.popitem(last=False)
             self.size -= forgotten.size
-
-
-def _parse_mail(text: str, mention: str) -> ParsedText:
-    """Return a text sent by mail, which GitHub shows as it is, as plain text (A6)."""
-    line = addressing_line(text, mention)
-    return ParsedText(Visible(*without_invisible_runs(newlines(text)[:LIMIT])), bool(line), (line,) if line else ())

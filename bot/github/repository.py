@@ -93,13 +93,9 @@ async def repository(client: GitHubClient, address: Address) -> Repository:
             where=address.path,
             fix="check the name, and which repositories the App or token may access",
         )
-    branch = node["defaultBranchRef"]
-    return Repository(
-        id=repository_id(node),
-        address=Address(node["owner"]["login"], node["name"]),
-        default_branch=branch["name"] if branch else "",
-        head=CommitId(branch["target"]["oid"]) if branch and branch["target"] else None,
-    )
+    branch = node["defaultBranchRef"] or {"name": "", "target": None}
+    head = CommitId(branch["target"]["oid"]) if branch["target"] else None
+    return Repository(repository_id(node), Address(node["owner"]["login"], node["name"]), branch["name"], head)
 
 
 async def file(client: GitHubClient, address: Address, path: str, ref: str = "") -> bytes | None:

@@ -125,8 +125,7 @@ class SnapshotReader:
         if repository["ref"] is None:
             return Snapshot(ShownPlan(plan.expires), complete=False, plans=plan.plan)
         if not node or not subject or actor(node["author"]).id != self.listener.bot.id:
-            gone = ShownPlan(plan.expires, hidden=True)
-            closed_at = _closing_time(subject) if subject else None
+            closed_at, gone = _closing_time(subject) if subject else None, ShownPlan(plan.expires, hidden=True)
             return Snapshot(gone, open=bool(subject) and closed_at is None, closed_at=closed_at, plans=plan.plan)
         past = history(node, self.posted(plan), self.begun)
         votes = [*standing_tick(past), *[opinion async for opinion in self._votes(node, shown)]]

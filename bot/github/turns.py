@@ -11,7 +11,6 @@ from bot.core import mail
 from bot.core.actor import Actor, ActorKind, Role
 from bot.core.command import parse, without_item_mark
 from bot.core.errors import Refused
-from bot.core.mail import first_line
 from bot.core.markdown.visible import may_name, visible_title, without_mention
 from bot.core.turn import Turn
 from bot.github.client import GitHubClient, Json
@@ -49,7 +48,7 @@ class Listener:
 
     def may_be_addressed(self, thread: GitHubThread, post: ThreadPost) -> bool:
         """Return whether something that was said can address the bot, judged in linear time without parsing it."""
-        texts = (*(map(first_line, post.words) if post.by_mail else post.words), *_title(thread, post))
+        texts = (*(map(mail.first_line, post.words) if post.by_mail else post.words), *_title(thread, post))
         return self._is_reviewed(thread, post) or any(may_name(text, self.mention) for text in texts)
 
     def is_addressed(
@@ -57,11 +56,10 @@ class Listener:
     ) -> bool:
         """Return whether something that was said addresses the bot. A title speaks for the opening post, unless
         somebody else may have written it (`is_renamed`)."""
-        if self._is_reviewed(thread, post):
-            return True
-        return any(
+        texts = post.words if is_renamed else (*post.words, *_title(thread, post))
+        return self._is_reviewed(thread, post) or any(
             may_name(text, self.mention) and parsed_texts.parse(text, self.mention, by_mail=post.by_mail).speaks
-            for text in (post.words if is_renamed else (*post.words, *_title(thread, post)))
+            for text in texts
         )
 
     def _is_reviewed(self, thread: GitHubThread, post: ThreadPost) -> bool:
@@ -107,13 +105,10 @@ class TurnReader:
         """Return the possible turns, unread, and the ids of everybody who renamed the thread, if that matters; None if
         that is unknown."""
         listener = self.listener
-        possible = [
-            post for post in posts.values() if listener.hears(post.actor) and listener.may_be_addressed(thread, post)
-        ]
-        candidates = [_unread(post) for post in possible]
-        if not _marking_events(thread, listener) and not (
-            thread.moved and any(turn.key == "issue" for turn in candidates)
-        ):
+        heard = (post for post in posts.values() if listener.hears(post.actor))
+        candidates = [_unread(post) for post in heard if listener.may_be_addressed(thread, post)]
+        is_titled = thread.moved and any(turn.key == "issue" for turn in candidates)
+        if not (is_titled or _marking_events(thread, listener)):
             return candidates, frozenset()
         events = await _events(self.roles.client, self.roles.address, thread.number)
         if events is None:
@@ -177,13 +172,11 @@ class TurnReader:
 async def has_strangers(thread: GitHubThread, listener: Listener, roles: Roles) -> bool:
     """Return whether anybody on a thread has less than triage access, or may be quoted in a mail. A failed look-up
     counts as such a person."""
-    if any(post.by_mail for post in thread.everything()):
-        return True
     speakers = {post.actor.id: post.actor for post in thread.everything() if post.actor.id != listener.bot.id}
     for speaker in speakers.values():
         if (await roles.of(speaker) or Role.NONE) < Role.TRIAGE:
             return True
-    return False
+    return any(post.by_mail for post in thread.everything())
 
 
 def _title(thread: GitHubThread, post: ThreadPost) -> tuple[str, ...]:
@@ -193,18 +186,9 @@ def _title(thread: GitHubThread, post: ThreadPost) -> tuple[str, ...]:
 
 def _unread(post: ThreadPost) -> Turn:
     """Return a post as a turn without its text. A post that was edited or sent by mail may contain others' words."""
-    return Turn(
-        post.key,
-        post.actor,
-        "",
-        post.at,
-        edited=post.edited,
-        foreign=post.edited or post.by_mail,
-        strangers=post.by_mail,
-        hands=_other_writers(post, post.actor),
-        by_mail=post.by_mail,
-        version=post.version,
-    )
+    turn = Turn(post.key, post.actor, "", post.at, edited=post.edited, by_mail=post.by_mail, version=post.version)
+    hands = _other_writers(post, post.actor)
+    return replace(turn, foreign=post.edited or post.by_mail, strangers=post.by_mail, hands=hands)
 
 
 def _no_turn(turn: Turn, post: ThreadPost) -> Turn:

@@ -38,12 +38,6 @@ _IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _INDENT: Final = re.compile(rb"[{\[]\r?\n([ \t]*)")
 _ESCAPED: Final = re.compile(rb"\\u(?!00[01])[0-9a-fA-F]{4}")
-_FOREIGN: Final = {
-    "code": ("attachments",),
-    "markdown": ("outputs", "execution_count"),
-    "raw": ("outputs", "execution_count"),
-}
-"""The members that a cell of each kind may not have."""
 
 Cell = dict[str, Any]
 
@@ -80,9 +74,7 @@ def edit_notebook(host: Host, _call: Call, arguments: Arguments) -> OperationRes
         reformats = notebook.write() != before.content
         description = _apply_edit(notebook, arguments)
         stamp = replace_file(host, place, notebook.write(), before.mode)
-    note = (
-        " The file was formatted in another way; its whole text is now as Python's json writes it." if reformats else ""
-    )
+    note = " The file was formatted in another way; its whole text is now as Python's json writes it." * reformats
     return OperationResult(f"{description} in {place.name}.{note}", stamps={place.name: stamp})
 
 
@@ -90,13 +82,9 @@ class Notebook(NamedTuple):
     """A notebook, and the bytes of its file, which show how it is written."""
 
     top: dict[str, Any]
+    cells: list[Cell]
+    """The cells of `top`, to be changed in place."""
     content: bytes
-
-    @property
-    def cells(self) -> list[Cell]:
-        """The cells, to be changed in place."""
-        cells: list[Cell] = self.top["cells"]
-        return cells
 
     def ids(self) -> list[str]:
         """Return the id of every cell."""
@@ -120,7 +108,7 @@ class Notebook(NamedTuple):
         cell = self.cells[index]
         if kind != cell["cell_type"]:
             cell["cell_type"] = kind
-            for name in _FOREIGN[kind]:
+            for name in ("attachments",) if kind == "code" else ("outputs", "execution_count"):
                 cell.pop(name, None)
         if kind == "code":
             cell |= {"execution_count": None, "outputs": []}
@@ -130,13 +118,11 @@ class Notebook(NamedTuple):
         """Insert a cell before the one at `index`, and return its id."""
         has_ids = self.top.get("nbformat_minor", 0) >= 5
         id_ = os.urandom(4).hex() if has_ids else f"cell-{index}"
-        cell: Cell = {"cell_type": kind}
-        cell |= {"execution_count": None} if kind == "code" else {}
-        cell |= {"id": id_} if has_ids else {}
-        cell |= {"metadata": {}}
-        cell |= {"outputs": []} if kind == "code" else {}
         as_text = bool(self.cells) and isinstance(self.cells[0].get("source"), str)
-        self.cells.insert(index, cell | {"source": source if as_text else _lines(source)})
+        cell: Cell = {"cell_type": kind, "metadata": {}, "source": source if as_text else _lines(source)}
+        cell |= {"execution_count": None, "outputs": []} if kind == "code" else {}
+        cell |= {"id": id_} if has_ids else {}
+        self.cells.insert(index, dict(sorted(cell.items())))
         return id_
 
     def write(self) -> bytes:
@@ -173,7 +159,7 @@ def parse_notebook(content: bytes, name: str) -> Notebook:
             raise Failure("nbformat_minor is no number")
     except Failure as failure:
         raise Failure(f"{name} is not a notebook that can be worked on: {failure}. Read shows its text.") from None
-    return Notebook(top, content)
+    return Notebook(top, cells, content)
 
 
 def _parse_json(content: bytes) -> Any:

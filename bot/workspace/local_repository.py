@@ -195,15 +195,8 @@ def _profile(place: RepositoryLocation, *, writable: bool, tree: bool) -> Sandbo
     # git would change to the folder that core.worktree names, which is not mounted where only objects are needed.
     places = {"GIT_DIR": str(place.git_dir)} if tree else {}
     places |= {} if place.bare else {"GIT_WORK_TREE": str(place.top if tree else place.common_dir)}
-    return SandboxProfile(
-        directory=str(place.top if tree else place.git_dir),
-        mounts=(*mounts, *borrowed),
-        environment={
-            **run.git_environment(_SETTINGS),
-            **places,
-            **({} if writable else {"GIT_PROTOCOL": "version=2"}),
-        },
-    )
+    environment = {**run.git_environment(_SETTINGS), **places, **({} if writable else {"GIT_PROTOCOL": "version=2"})}
+    return SandboxProfile(str(place.top if tree else place.git_dir), (*mounts, *borrowed), environment=environment)
 
 
 async def _with_work_tree(place: RepositoryLocation, *, unsafe: bool) -> RepositoryLocation:

@@ -228,13 +228,10 @@ def _markdown() -> "MarkdownIt":
     renderer = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     renderer.disable(["image", "reference"])
     renderer.core.ruler.push("folds", _unfold)
-    renderer.add_render_rule("fence", _fence_tag)
-    renderer.add_render_rule("list_item_open", _item_tag)
-    renderer.add_render_rule("heading_open", _heading_tag)
-    renderer.add_render_rule("heading_close", _heading_tag)
-    renderer.add_render_rule("link_open", _link_tag)
-    for name in ("th_open", "td_open"):
-        renderer.add_render_rule(name, _cell_tag)
+    rules = {"fence": _fence_tag, "list_item_open": _item_tag, "link_open": _link_tag}
+    rules |= dict.fromkeys(("heading_open", "heading_close"), _heading_tag)
+    for name, rule in (rules | dict.fromkeys(("th_open", "td_open"), _cell_tag)).items():
+        renderer.add_render_rule(name, rule)
     renderer.add_render_rule("table_open", lambda *_: _TABLE)
     renderer.add_render_rule("table_close", lambda *_: "</table></div>")
     return renderer

@@ -187,7 +187,8 @@ class AnthropicModel:
             tries.request = replace(tries.request, view=view)
             if view.thinking is before.thinking:
                 return Notice("picture", f"{failure.text}; going on without the refused picture", view=view)
-            return Notice("thinking", f"{failure.text}; going on without {_REPLAYED[view.thinking]}", view=view)
+            lost = "of earlier turns" if view.thinking is Replay.NONE else "that no longer matches the conversation"
+            return Notice("thinking", f"{failure.text}; going on without the thinking {lost}", view=view)
         fields = {name: value for name, value in call.fields.items() if name not in self.extra_body}
         lost = self._refuse(failure, refused_features(failure, fields, call.betas))
         if not lost and (lost := unsupported_abilities(failure, fields)):
@@ -292,12 +293,6 @@ class _Tries:
     """Overloaded answers in a row."""
     wait: float | None = None
     """Seconds that the clock waits before the next call; None for no wait."""
-
-
-_REPLAYED: Final = {
-    Replay.MATCHING: "the thinking that no longer matches the conversation",
-    Replay.NONE: "the thinking of earlier turns",
-}
 
 
 def _classify(error: Exception) -> CallFailure:
