@@ -214,9 +214,8 @@ class RepositoryCheckup:
         text = await repository.file(self.client, self.at, PATH, self.profile.default_branch) or b""
         keys, roles = configuration(text.decode(errors="replace"), PATH), Roles(self.client, self.at)
         problems = list[str]()
-        for login in dict.fromkeys((*keys.ask.users, *keys.approve.users)):
-            if isinstance(login, int):
-                continue
+        people = dict.fromkeys((*keys.ask.users, *keys.approve.users))
+        for login in (person for person in people if isinstance(person, str)):
             account = await repository.account_id(self.client, login)
             if account is None:
                 problems.append(f"nobody has the login {login}")

@@ -102,7 +102,7 @@ def plan_text(plan: PlanDocument, how: str = "") -> str:
     if plan.changed:
         parts += [f"### What changed since plan {plan.plan - 1}", fenced_block(disarm_text(plan.changed), "diff")]
     parts += [*_hidden_notices(plan.hidden), *([how] if how else [])]
-    parts.append(f"{_base(plan)} Expires {plan.expires.astimezone(UTC):%Y-%m-%d %H:%M} UTC.")
+    parts.append(f"Made for commit {plan.base[:12]}. Expires {plan.expires.astimezone(UTC):%Y-%m-%d %H:%M} UTC.")
     return "\n\n".join(parts) + "\n"
 
 
@@ -117,10 +117,6 @@ def _terms(plan: PlanDocument) -> list[str]:
         parts += ["### Operations on issues", operation_table(plan.operations), *_comments(plan.operations)]
     cost = f"\n- Estimated cost: {plan.estimate}" if plan.estimate else ""
     return [*parts, "### What it may do", contract(plan) + cost]
-
-
-def _base(plan: PlanDocument) -> str:
-    return f"Made for commit {plan.base[:12]}."
 
 
 UNPRICED: Final = (
@@ -184,11 +180,12 @@ def changes(before: PlanDocument, after: PlanDocument) -> str:
     Left out is what every version has of its own: number, digest, estimate, expiry, and the changes before it. The diff
     has one line of context, is cut to fit, never empty, and contains no box that can be ticked.
     """
-    one, other = (
-        "\n\n".join([*_terms(replace(plan, estimate="")), *_hidden_notices(plan.hidden), _base(plan)]).split("\n")
-        for plan in (before, after)
-    )
-    diff = list(unified_diff(one, other, n=1, lineterm=""))[3:]
+
+    def lines_of(plan: PlanDocument) -> list[str]:
+        base = f"Made for commit {plan.base[:12]}."
+        return "\n\n".join([*_terms(replace(plan, estimate="")), *_hidden_notices(plan.hidden), base]).split("\n")
+
+    diff = list(unified_diff(lines_of(before), lines_of(after), n=1, lineterm=""))[3:]
     lines = ["…" if line.startswith("@@") else line[:_CHANGES_LINE] for line in diff]
     fit = sum(end <= CHANGES_ROOM for end in accumulate(len(line) + 1 for line in lines))
     more = [f"… and {len(lines) - fit} more lines"] if fit < len(lines) else []

@@ -51,13 +51,13 @@ class Entrance(Enum):
         return self.trust is EntranceTrust.STRANGERS
 
 
-TOOLS: Final[Mapping[str, Entrance]] = {
-    **dict.fromkeys(("Read", "NotebookRead", "LS", "Glob", "Grep", "Bash", "BashOutput", "KillShell"), Entrance.FILES),
-    **dict.fromkeys(("Write", "Edit", "MultiEdit", "NotebookEdit"), Entrance.FILES),
-    **dict.fromkeys(("TodoRead", "TodoWrite", "exit_plan_mode", "SubmitReview", "resource_request"), Entrance.OWN),
-    "AskUserQuestion": Entrance.ANSWER,
-    "GitHubRead": Entrance.GITHUB,
-    **dict.fromkeys(("WebFetch", "WebSearch"), Entrance.WEB),
-    "Task": Entrance.REPORTS,
+_TOOLS: Final = {
+    Entrance.FILES: "Read NotebookRead LS Glob Grep Bash BashOutput KillShell Write Edit MultiEdit NotebookEdit",
+    Entrance.OWN: "TodoRead TodoWrite exit_plan_mode SubmitReview resource_request",
+    Entrance.ANSWER: "AskUserQuestion",
+    Entrance.GITHUB: "GitHubRead",
+    Entrance.WEB: "WebFetch WebSearch",
+    Entrance.REPORTS: "Task",
 }
+TOOLS: Final[Mapping[str, Entrance]] = {tool: entrance for entrance, tools in _TOOLS.items() for tool in tools.split()}
 """What the result of each tool brings."""

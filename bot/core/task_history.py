@@ -95,17 +95,14 @@ class TaskHistory:
     @property
     def decided(self) -> tuple[TaskFinding, ...]:
         """The findings that no new plan may contain: rejected ones, and those of open pull requests (MT5)."""
-        return (*self._open_findings, *(rejection.finding for rejection in self.rejected))
+        open_findings = [finding for row in self.in_review for finding in row.findings]
+        return (*open_findings, *(rejection.finding for rejection in self.rejected))
 
     @property
     def seen_decided(self) -> tuple[TaskFinding, ...]:
         """Those without strangers' words, for a planner whose plan may need nobody's approval (A9)."""
-        seen = [rejection.finding for rejection in self.rejected if not rejection.is_unseen]
-        return (*self._open_findings, *seen)
-
-    @property
-    def _open_findings(self) -> list[TaskFinding]:
-        return [finding for row in self.in_review for finding in row.findings]
+        seen = tuple(rejection for rejection in self.rejected if not rejection.is_unseen)
+        return replace(self, rejected=seen).decided
 
     @property
     def open_occurrence(self) -> TaskOccurrence | None:
@@ -170,9 +167,8 @@ def add_move(
     if isinstance(event, moves.Planned):  # a planner for whom people decide was shown what is said on the thread
         history = replace(history, is_unseen=not history.planned or history.planned != history.approved)
     if isinstance(event, moves.Approved):
-        history = replace(history, is_unseen=False)
-    if isinstance(event, moves.Approved) and event.by and history.planned:
-        history = replace(history, approved=history.planned)
+        approved = history.planned if event.by and history.planned else history.approved
+        history = replace(history, is_unseen=False, approved=approved)
     return _with_outcome(history, request, _outcome(event), event.cost_usd or 0.0)
 
 
@@ -199,12 +195,9 @@ def _task_asked_for(history: TaskHistory, event: moves.MoveEvent, request: str) 
 
 def _end_review(history: TaskHistory, event: PullRequestEnded, at: datetime) -> TaskHistory:
     """Return the history after a pull request ended. One that was closed without a merge rejects its findings."""
-    findings = [
-        finding for row in history.in_review if row.pull_number == event.pull_number for finding in row.findings
-    ]
-    remaining = tuple(row for row in history.in_review if row.pull_number != event.pull_number)
-    history = replace(history, in_review=remaining)
-    return history if event.merged else _reject(history, findings, at)
+    ended = [row for row in history.in_review if row.pull_number == event.pull_number]
+    history = replace(history, in_review=tuple(row for row in history.in_review if row not in ended))
+    return history if event.merged else _reject(history, [finding for row in ended for finding in row.findings], at)
 
 
 def _reject(

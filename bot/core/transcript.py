@@ -15,6 +15,7 @@ object, never a new rendering.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -99,7 +100,9 @@ def decode_json(content: bytes) -> Any:
     That is a key that an object has twice, of which some readers take the first and some the last, and a number that is
     none, such as NaN.
     """
-    return json.loads(content.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    return json.loads(
+        content.decode(), object_pairs_hook=_unique, parse_constant=finite_number, parse_float=finite_number
+    )
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -109,8 +112,11 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return value
 
 
-def _refuse_constant(text: str) -> object:
-    raise ValueError(f"{text} is not a JSON number")
+def finite_number(text: str) -> float:
+    """Return a number. Raises ValueError for what only Python reads as one: NaN, Infinity, and 1e999."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text} is not a JSON number")
+    return number
 
 
 def without_empty_text(answer: Json) -> Json:

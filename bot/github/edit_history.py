@@ -26,13 +26,9 @@ EDIT_FIELDS: Final = """
 
 _EDITORS: Final = f"""
 query ($ids: [ID!]!, $after: String) {{
-  nodes(ids: $ids) {{
-    ... on Comment {{ createdViaEmail
-      userContentEdits(first: 100, after: $after) {{
-        nodes {{ editor {{ ...who }} }} pageInfo {{ hasNextPage endCursor }}
-      }}
-    }}
-  }}
+  nodes(ids: $ids) {{ ... on Comment {{ createdViaEmail userContentEdits(first: 100, after: $after) {{
+    nodes {{ editor {{ ...who }} }} pageInfo {{ hasNextPage endCursor }}
+  }} }} }}
 }}
 {WHO}
 """

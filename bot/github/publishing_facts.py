@@ -48,13 +48,11 @@ class PublishingReader:
         except PlangateError as error:
             _log.warning("whether work can be published is unknown: %s", error)
             return PublishingFacts()
-        types = frozenset(str(rule["type"]) for rule in rules)
-        return PublishingFacts(
-            rules=types - {UNSIGNED} if self.signs else types,
-            misnamed=tuple(filter(None, (_breaks(rule, branch) for rule in rules if rule["type"] == NAMING))),
-            taken=(repository["branch"] or repository["parent"] or {"name": ""})["name"],
-            no_pulls=await self._refusal_of_pulls(repository) if self.tries_pulls else "",
-        )
+        types = frozenset(str(rule["type"]) for rule in rules) - ({UNSIGNED} if self.signs else set())
+        misnamed = tuple(filter(None, (_breaks(rule, branch) for rule in rules if rule["type"] == NAMING)))
+        taken = (repository["branch"] or repository["parent"] or {"name": ""})["name"]
+        no_pulls = await self._refusal_of_pulls(repository) if self.tries_pulls else ""
+        return PublishingFacts(types, misnamed, taken, no_pulls)
 
     async def _rules(self, branch: str) -> Sequence[Json]:
         """Return the rules that may refuse a push of the bot, without those of rulesets that it surely bypasses.

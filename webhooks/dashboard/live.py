@@ -40,15 +40,11 @@ def add_live(pages: Pages, streams: Streams) -> None:
         try:
             visit = await board.visit(request)
             streams.check(visit.person)
-        except NotServed:
+            only = await board.address(visit, request) if "number" in request.path_params else None
+        except (NotServed, NotFound):
             return not_served()
         except (NotSignedIn, PlangateError, Problem):
             return PlainTextResponse("", 204, HEADERS)  # 204 tells the browser not to connect again
-        try:
-            only = await board.address(visit, request) if "number" in request.path_params else None
-        except NotFound:
-            return not_served()
-
         if visit.session is not None and not visit.access.roles:
             return PlainTextResponse("", 204, HEADERS)
         response = EventStream(streams, _events(board, request, visit, only), person=visit.person)

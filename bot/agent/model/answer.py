@@ -5,7 +5,6 @@ https://platform.claude.com/docs/en/build-with-claude/streaming
 """
 
 import json
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from bot.agent.history.cutting import BYTES_PER_TOKEN
 from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import Transient
 from bot.core.lines import shorten_line
-from bot.core.transcript import Json
+from bot.core.transcript import Json, finite_number
 from bot.ports import AnswerStarted, CallReceived, Delta, Usage
 
 _DELTA_KEYS = {
@@ -154,23 +153,14 @@ class StreamedAnswer:
 
 
 def parse_object(text: str | bytes) -> Json:
-    """Parse a JSON object that can be sent back; raises MalformedAnswer for anything else.
-
-    Python reads NaN and 1e999; other parsers do not.
-    """
+    """Parse a JSON object that can be sent back; raises MalformedAnswer for anything else."""
     try:
-        value = json.loads(text, parse_constant=_finite_number, parse_float=_finite_number)
+        value = json.loads(text, parse_constant=finite_number, parse_float=finite_number)
     except (ValueError, RecursionError) as error:
         raise MalformedAnswer(f"a part of the model's answer is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise MalformedAnswer("a part of the model's answer is not a JSON object")
     return value
-
-
-def _finite_number(text: str) -> float:
-    if not math.isfinite(number := float(text)):
-        raise ValueError(f"{text} is not a JSON number")
-    return number
 
 
 @reading()

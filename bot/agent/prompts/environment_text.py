@@ -67,6 +67,7 @@ def allowance(limits: Limits, ledger: Ledger) -> str:
 def environment_text(environment: Environment) -> str:
     """Return the environment, followed by the project memory of the root. Equal inputs give equal bytes."""
     at = f" at commit {environment.base}" if environment.base else " without a commit"
+    modules = _names(environment.submodules)
     rows = {
         "Working directory": environment.folder,
         "Repository": environment.repository + at,
@@ -83,16 +84,11 @@ def environment_text(environment: Environment) -> str:
         ),
         "Commands that check approved work": _list(environment.verify),
         "Hosts that approved work may reach if its plan names them": ", ".join(environment.hosts) or "none",
-        "Never published": _publishing_limits(environment.submodules),
+        "Never published": f"merges; ignored files{f'; changes of submodules: {modules}' if modules else ''}",
         "What this session may use": environment.allowance,
     }
     lines = "\n".join(f"{name}: {value}".replace(": \n", ":\n", 1) for name, value in rows.items() if value)
     return f"{lines}\n\n{environment.memory}" if environment.memory else lines
-
-
-def _publishing_limits(submodules: Sequence[str]) -> str:
-    """Return what publishing refuses, so that a session plans without it."""
-    return "merges; ignored files" + (f"; changes of submodules: {_names(submodules)}" if submodules else "")
 
 
 def _names(names: Sequence[str]) -> str:
