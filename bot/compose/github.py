@@ -197,9 +197,8 @@ class GitHubHost:
     async def open_threads(self) -> tuple[ThreadAddress, ...]:
         """Return every thread that waits or was interrupted, over all repositories that are served.
 
-        Skips a repository or thread that cannot be read, so that the others are still looked at, and the rest of an
-        installation that GitHub fails for: each of its repositories would wait for the same timeouts. Records of
-        repositories that are not served any more are deleted.
+        Skips what cannot be read, and the rest of an installation that GitHub fails for: each of its repositories would
+        wait for the same timeouts. Records of repositories that are not served any more are deleted.
         """
         listings = [listing async for listing in self.connections.listings(self.only)]
         if self.recorder is not None and not self.only:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from bot.core.errors import PlangateError
 from bot.core.publishing_check import NAMING, REFUSING, UNSIGNED, PublishingFacts
 from bot.github.client import GitHubClient, Json
+from bot.github.errors import require_present
 from bot.github.repository import Address
 
 _BYPASSED: Final = frozenset({"always", "exempt"})
@@ -43,7 +44,8 @@ class PublishingReader:
         """Return the facts for a branch, which need not exist. What cannot be read counts as no obstacle."""
         refs = {"branch": f"refs/heads/{branch}", "parent": f"refs/heads/{branch.partition('/')[0]}"}
         try:
-            repository = (await self.client.graphql(_QUERY, self.address.variables | refs))["repository"]
+            answer = (await self.client.graphql(_QUERY, self.address.variables | refs))["repository"]
+            repository = require_present(answer, "the repository")
             rules = await self._rules(branch)
         except PlangateError as error:
             _log.warning("whether work can be published is unknown: %s", error)
@@ -62,18 +64,18 @@ class PublishingReader:
         every = self.client.pages(f"{self.address.path}/rules/branches/{quote(branch, safe='')}")
         rules = [rule async for rule in every if rule["type"] in {*REFUSING, NAMING}]
         bypassed = set[int]()
-        for number in {int(rule["ruleset_id"]) for rule in rules}:
+        for number in {rule.get("ruleset_id") for rule in rules} - {None}:
             with suppress(PlangateError):
                 ruleset = await self.client.get(f"{self.address.path}/rulesets/{number}")
                 bypassed |= {number} if ruleset.get("current_user_can_bypass") in _BYPASSED else set()
-        return [rule for rule in rules if rule["ruleset_id"] not in bypassed]
+        return [rule for rule in rules if rule.get("ruleset_id") not in bypassed]
 
     async def _refusal_of_pulls(self, repository: Json) -> str:
         """Return GitHub's words if the token may not open pull requests, else "".
 
         The trial asks for one from a branch to itself, which GitHub never opens.
         """
-        default = repository["defaultBranchRef"]["name"]
+        default = (repository["defaultBranchRef"] or {}).get("name", "")
         trial = {"repositoryId": repository["id"], "baseRefName": default, "headRefName": default, "title": "Trial"}
         try:
             await self.client.mutate(_OPEN, {"pull": trial})
@@ -84,8 +86,9 @@ class PublishingReader:
 
 def _breaks(rule: Json, branch: str) -> str:
     """Return the rule for names, in words, if the branch breaks it, else "". Regular expressions are not evaluated."""
-    operator, pattern = str(rule["parameters"]["operator"]), str(rule["parameters"]["pattern"])
-    is_negated, test = bool(rule["parameters"].get("negate")), _OPERATORS.get(operator)
+    given = rule.get("parameters") or {"operator": "", "pattern": ""}
+    operator, pattern, is_negated = str(given["operator"]), str(given["pattern"]), bool(given.get("negate"))
+    test = _OPERATORS.get(operator)
     if test is None or test(branch, pattern) is not is_negated:
         return ""
     return f"{'not ' if is_negated else ''}{operator.replace('_', ' ')} {pattern}"

@@ -12,6 +12,7 @@ from bot.github.publishing_facts import PublishingReader, _breaks
 from bot.github.tokens import StaticToken
 from bot.testing.github.administrator_settings import RulesetSettings
 from bot.testing.github.credentials import job_token
+from bot.testing.github.faults import Fault, Logged
 from tests.github.conftest import HOME, Ground
 
 pytestmark = pytest.mark.req("CL1")
@@ -80,3 +81,21 @@ async def test_trial_shows_whether_a_job_may_open_pull_requests(ground: Ground) 
 async def test_facts_that_cannot_be_read_hinder_nothing(ground: Ground) -> None:
     ground.github.faults.fail(f"GET /repos/{HOME}/rules/branches/*", 404)
     assert await reader(ground).read(BRANCH) == PublishingFacts()
+
+
+async def test_rule_without_its_optional_facts_counts_by_its_type(ground: Ground) -> None:
+    """The schema requires neither the ruleset's id nor the parameters."""
+    ground.github.world.set_settings(HOME, rulesets=(RULES,))
+    bare = Fault("alter", alter=lambda _, rules: [{"type": rule["type"]} for rule in rules])
+    ground.github.faults.plan(f"GET /repos/{HOME}/rules/branches/*", bare)
+    assert await reader(ground).read(BRANCH) == PublishingFacts(frozenset({"creation", "branch_name_pattern"}))
+
+
+@pytest.mark.parametrize("lost", ("repository", "defaultBranchRef"))
+async def test_repository_that_github_does_not_show_hinders_nothing(ground: Ground, lost: str) -> None:
+    def lose(_: Logged, body: Any) -> Any:
+        shown = body["data"]["repository"]
+        return {"data": {"repository": None if lost == "repository" else shown | {lost: None}}}
+
+    ground.github.faults.plan("POST /graphql", Fault("alter", alter=lose))
+    assert await reader(ground, tries_pulls=True).read(BRANCH) == PublishingFacts()
