@@ -187,8 +187,8 @@ class AnthropicModel:
             tries.request = replace(tries.request, view=view)
             if view.thinking is before.thinking:
                 return Notice("picture", f"{failure.text}; going on without the refused picture", view=view)
-            lost = "of earlier turns" if view.thinking is Replay.NONE else "that no longer matches the conversation"
-            return Notice("thinking", f"{failure.text}; going on without the thinking {lost}", view=view)
+            left_out = "of earlier turns" if view.thinking is Replay.NONE else "that no longer matches the conversation"
+            return Notice("thinking", f"{failure.text}; going on without the thinking {left_out}", view=view)
         fields = {name: value for name, value in call.fields.items() if name not in self.extra_body}
         lost = self._refuse(failure, refused_features(failure, fields, call.betas))
         if not lost and (lost := unsupported_abilities(failure, fields)):
