@@ -64,7 +64,7 @@ class PublishingReader:
         every = self.client.pages(f"{self.address.path}/rules/branches/{quote(branch, safe='')}")
         rules = [rule async for rule in every if rule["type"] in {*REFUSING, NAMING}]
         bypassed = set[int]()
-        for number in {rule.get("ruleset_id") for rule in rules} - {None}:
+        for number in {int(rule["ruleset_id"]) for rule in rules if rule.get("ruleset_id")}:
             with suppress(PlangateError):
                 ruleset = await self.client.get(f"{self.address.path}/rulesets/{number}")
                 bypassed |= {number} if ruleset.get("current_user_can_bypass") in _BYPASSED else set()

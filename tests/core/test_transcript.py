@@ -289,8 +289,16 @@ def test_notes_of_a_kind() -> None:
 
 
 def test_json_that_decides_on_trust_has_one_reading() -> None:
-    assert decode_json('{"a": [1, {"b": "ü"}]}'.encode()) == {"a": [1, {"b": "ü"}]}
-    for text in ('{"a": 1, "a": 1}', '[{"b": {"a": 1, "\\u0061": 2}}]', "[NaN]", "[-Infinity]", "{", "\ufeff{}"):
+    assert decode_json('{"a": [1.5, {"b": "ü"}]}'.encode()) == {"a": [1.5, {"b": "ü"}]}
+    for text in (
+        '{"a": 1, "a": 1}',
+        '[{"b": {"a": 1, "\\u0061": 2}}]',
+        "[NaN]",
+        "[-Infinity]",
+        "[1e999]",
+        "{",
+        "\ufeff{}",
+    ):
         with pytest.raises(ValueError, match=r"."):
             decode_json(text.encode())
     with pytest.raises(ValueError, match="utf-8"):
