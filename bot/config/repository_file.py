@@ -253,11 +253,11 @@ class Configuration(Part):
     def with_ids(self, ids: Mapping[str, int | None]) -> Self:
         """Return the configuration with numeric ids in place of those logins of people that have one, in any case."""
 
-        def listed(part: Part, people: list[str | int]) -> Part:
+        def with_users(part: Part, people: list[str | int]) -> Part:
             users = [ids.get(person.lower()) or person if isinstance(person, str) else person for person in people]
             return part.model_copy(update={"users": users})
 
-        ask, approve = listed(self.ask, self.ask.users), listed(self.approve, self.approve.users)
+        ask, approve = with_users(self.ask, self.ask.users), with_users(self.approve, self.approve.users)
         return self.model_copy(update={"ask": ask, "approve": approve})
 
 
