@@ -3,6 +3,7 @@
 import pytest
 
 from bot.core.codepoints import with_visible_codepoints
+from bot.core.command import Command, Verb, parse
 from bot.core.markdown.visible import command_lines, mentions, visible_text, without_mention
 from tests.rows import every_row
 
@@ -271,3 +272,71 @@ def test_blanks_around_a_mention() -> None:
 def test_small_things(text: str, seen: str) -> None:
     """A rule, an address that is its own text, and an element that closes itself."""
     assert visible_text(text).text == seen
+
+
+SAID = "@plangate approve"
+
+
+@every_row(
+    "text",
+    (
+        f"<blockquote>\n\n{SAID}\n\n</blockquote>\n\nNot yet.",
+        f"Bob wrote: <blockquote>\n{SAID}\n</blockquote>",
+        f"<q>{SAID}</q>",
+        f"<code>{SAID}</code>",
+        f"<kbd>{SAID}</kbd>",
+        f"Like this: <pre>{SAID}</pre>",
+        f"Like this: <h2>{SAID}</h2>",
+        f"<table><tr><td>\n\n{SAID}\n\n</td></tr></table>",
+        f"<code>\n\n{SAID}\n\n</code>",
+        f"~~{SAID}~~",
+        f"<del>{SAID}</del>",
+        f"<s>{SAID}</s>",
+        f"<del>\n\nOr\n\n{SAID}\n\n</del>",
+        f"- <blockquote>\n\n  {SAID}",
+    ),
+)
+def test_words_in_quotes_and_code_of_html_command_nothing(text: str) -> None:
+    """HTML that looks like a quote, code, a heading, or a table is one. What was struck out is taken back."""
+    assert not mentions(text, "@plangate")
+    assert not any(isinstance(parse(line), Command) for line in command_lines(text))
+
+
+@every_row(
+    "text",
+    (
+        "@plangate approve [if CI is green](https://ci.example)",
+        "@plangate [never](https://ci.example) approve",
+        "@plangate <a href='https://ci.example'>do not</a> approve",
+        "@plangate ~~do not~~ approve",
+        "@plangate approve [abcdef012345](https://ci.example)",
+        "@plangate approve ![not this](https://ci.example/a.png)",
+        "@plangate approve <img src='https://ci.example/a.png'>",
+        "@plangate approve <q>soon</q>",
+        "@plangate budget 5[00](https://ci.example)",
+        "@<!-- -->plangate approve",
+    ),
+)
+def test_words_that_address_nobody_do_not_drop_out_of_a_command(text: str) -> None:
+    """A person sees a longer sentence than the one that is left without links, pictures, and quotes."""
+    assert not any(isinstance(parse(line), Command) for line in command_lines(text))
+
+
+@every_row(
+    ("text", "seen"),
+    (
+        ("<blockquote>\n\none\ntwo\n\n</blockquote>\n\nown", "> one\n> two\n\nown"),
+        ("so <blockquote>one\ntwo</blockquote>own", "so \n> one\n> two\nown"),
+        ("keep ~~drop~~ <del>the</del> <s>table</s>", "keep ~~drop~~ ~~the~~ ~~table~~"),
+    ),
+)
+def test_quotes_and_struck_words_are_shown_as_such(text: str, seen: str) -> None:
+    """They are not the same as words that a person says and stands by."""
+    assert visible_text(text).text == seen
+
+
+def test_end_of_a_quote_in_html_ends_the_quote() -> None:
+    """What follows it is said to the bot, and an end without a beginning ends nothing."""
+    text = "<blockquote>\n\nit breaks\n\n</blockquote>\n\n@plangate stop\n\n</code>\n\n- <q>x\n\n@plangate retry"
+    assert [parse(line) for line in command_lines(text)][-1] == Command(Verb.RETRY)
+    assert Command(Verb.STOP) in [parse(line) for line in command_lines(text)]

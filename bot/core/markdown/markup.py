@@ -29,6 +29,11 @@ _INLINE_ELEMENTS: Final = frozenset(
     "span q cite dfn kbd mark abbr sub sup samp var ins del time label bdo bdi data".split()
 )
 """Elements that end with their paragraph."""
+_STRUCK: Final = frozenset(("del", "s", "strike"))
+_UNSPOKEN: Final = _STRUCK | frozenset("blockquote q code kbd samp tt pre table h1 h2 h3 h4 h5 h6".split())
+"""Elements whose words nobody says to the bot: quotes, code, tables, headings, and what was struck out."""
+_GAP: Final = "…"
+"""Stands in speech for words that address nobody, so that the words around them do not join to another sentence."""
 _TEXTLESS_ATTRIBUTES: Final = frozenset(
     "align valign width height border colspan rowspan open start reversed type checked disabled hidden dir lang".split()
 )
@@ -52,6 +57,8 @@ class Hiding:
 
     elements: tuple[str, ...] = ()
     until: str = ""
+    unspoken: tuple[str, ...] = ()
+    """The open elements whose words are visible, but address nobody."""
 
     def __bool__(self) -> bool:
         return bool(self.elements or self.until)
@@ -70,6 +77,7 @@ class Markup(HTMLParser):
         self._comments_end = True
         self._hiding = list(hiding.elements)
         self._until = hiding.until
+        self._unspoken, self._outer = list(hiding.unspoken), len(hiding.unspoken)
         self._links: list[tuple[str, int]] = []
         self._small = 0
 
@@ -87,7 +95,7 @@ class Markup(HTMLParser):
         else:
             self.close()
         self._end_links()
-        return Hiding(tuple(self._hiding), self._until)
+        return Hiding(tuple(self._hiding), self._until, tuple(self._unspoken))
 
     def inline(self, children: Sequence["Token"]) -> Hiding:
         """Read the parts of one paragraph, heading, or cell, and return what it hides of the following text."""
@@ -100,7 +108,9 @@ class Markup(HTMLParser):
                     self._part(child)
         self.close()
         self._end_links()
-        return Hiding(tuple(tag for tag in self._hiding if tag not in _INLINE_ELEMENTS), self._until)
+        opened = [tag for tag in self._unspoken[self._outer :] if tag not in _INLINE_ELEMENTS]
+        hiding = tuple(tag for tag in self._hiding if tag not in _INLINE_ELEMENTS)
+        return Hiding(hiding, self._until, (*self._unspoken[: self._outer], *opened))
 
     def _resume(self, source: str) -> str:
         """Return what follows the awaited sign; "" if it does not come."""
@@ -124,7 +134,12 @@ class Markup(HTMLParser):
             case "softbreak" | "hardbreak":
                 self._add_text("\n")
             case "html_inline":
+                self.spoken += _GAP if self.spoken.endswith("@") else ""  # GitHub sees no mention across tags
                 self.feed(self._resume(child.content))
+            case "s_open":
+                self._open_unspoken("s")
+            case "s_close":
+                self._close_unspoken("s")
             case "image":
                 self._picture(child)
             case "link_open":
@@ -139,7 +154,7 @@ class Markup(HTMLParser):
         """Show that there is a picture. Its words and source are not visible."""
         source, title = str(child.attrGet("src") or ""), str(child.attrGet("title") or "")
         self.removed.append(f"![{child.content}]({' '.join(filter(None, (source, title)))})")
-        self._add_text("(picture)", "")
+        self._add_text("(picture)", _GAP)
 
     def _end_link(self) -> None:
         """Show where a link leads, unless the link itself is invisible or GitHub lets it lead nowhere."""
@@ -165,8 +180,31 @@ class Markup(HTMLParser):
         elif self.cut:
             self.removed.append(text)
         else:
-            self.shown += text
-            self.spoken += "" if self._links else spoken
+            self._say(text, spoken)
+
+    def _say(self, shown: str, spoken: str) -> None:
+        """Add a visible text, and what of it is said to the bot: nothing of a link, quote, or code."""
+        if "blockquote" in self._unspoken:
+            begins_line = shown.strip() and self.shown.rstrip(" \t")[-1:] in {"", "\n"}
+            shown = ("> " if begins_line else "") + re.sub(r"\n(?=.)", "\n> ", shown)
+        self.shown += shown
+        if not (self._links or self._unspoken):
+            self.spoken += spoken
+        elif spoken.strip() and not self.spoken.endswith(_GAP):
+            self.spoken += _GAP
+
+    def _open_unspoken(self, tag: str) -> None:
+        """Begin an element whose words address nobody. What is struck out is shown between tildes."""
+        if tag in _STRUCK:
+            self._add_text("~~", "")
+        self._unspoken.append(tag)
+
+    def _close_unspoken(self, tag: str) -> None:
+        """End the innermost such element of that name."""
+        if tag in self._unspoken:
+            del self._unspoken[len(self._unspoken) - 1 - self._unspoken[::-1].index(tag) :]
+            if tag in _STRUCK:
+                self._add_text("~~", "")
 
     def _add_uncommented(self, text: str) -> None:
         """Add the parts of a text that are outside comments. A comment without an end is text, as in CommonMark.
@@ -180,8 +218,7 @@ class Markup(HTMLParser):
             if self.cut:
                 self.removed.append(head + delimiter)
             else:
-                self.shown += head
-                self.spoken += "" if self._links else head
+                self._say(head, head)
             self.cut = self.cut != bool(delimiter)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -190,7 +227,7 @@ class Markup(HTMLParser):
         if set(values) - _TEXTLESS_ATTRIBUTES - ({"href"} if tag == "a" else set()):
             self.removed.append(self.get_starttag_text() or "")
         if tag in _EMPTY:
-            self._add_text({"br": "\n", "img": "(picture)"}.get(tag, ""), "\n" if tag == "br" else "")
+            self._add_text(*{"br": ("\n", "\n"), "img": ("(picture)", _GAP)}.get(tag, ("", "")))
         elif tag in _HIDING or "hidden" in values or _UNSEEN.search(values.get("style", "")) or self._hiding:
             self._hiding.append(tag)
         elif tag in _SMALLER:
@@ -200,6 +237,8 @@ class Markup(HTMLParser):
             self._links.append((values.get("href", ""), len(self.shown)))
         elif tag in _BREAKING:
             self._add_text("\n")
+        if tag in _UNSPOKEN and not self._hiding:
+            self._open_unspoken(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Handle an element that closes itself. GitHub reads `<b/>` as `<b>`, as HTML does."""
@@ -207,7 +246,8 @@ class Markup(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         """Handle the end of an element."""
-        self._steps.scan(len(self._hiding))
+        self._steps.scan(len(self._hiding) + len(self._unspoken))
+        self._close_unspoken(tag)
         if tag in self._hiding:
             del self._hiding[len(self._hiding) - 1 - self._hiding[::-1].index(tag) :]
             self._small -= tag in _SMALLER and not self._hiding

@@ -130,8 +130,8 @@ class _Page:
     mark: str = ""
     heading: bool = False
     hiding: Hiding = Hiding()
-    depths: list[int] = field(default_factory=list)
-    """How many hiding elements were open where each container began. Elements opened in a container end with it."""
+    outer: list[Hiding] = field(default_factory=list)
+    """What was open where each container began. Elements opened in a container end with it."""
     refers: set[str] = field(default_factory=set)
     notes: list[tuple[str, list[str]]] = field(default_factory=list)
     """Footnotes with their lines."""
@@ -218,12 +218,14 @@ class _Page:
 
     def _enter(self, prefix: str) -> None:
         self.containers.append(prefix)
-        self.depths.append(len(self.hiding.elements))
+        self.outer.append(self.hiding)
 
     def _leave(self) -> None:
         self.containers.pop()
         self.mark = ""
-        self.hiding = replace(self.hiding, elements=self.hiding.elements[: self.depths.pop()])
+        outer = self.outer.pop()
+        elements, unspoken = self.hiding.elements[: len(outer.elements)], self.hiding.unspoken[: len(outer.unspoken)]
+        self.hiding = replace(self.hiding, elements=elements, unspoken=unspoken)
 
     def _first(self) -> str:
         """Return the prefix of the first line of the next block."""
