@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from bot.core.actor import Actor
 from bot.core.errors import Refused
+from bot.core.markdown.elements import code
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.pull import PullCommits
 from bot.github.client import LAGS, PAGE, GitHubClient, Json
@@ -382,7 +383,7 @@ def _with_notes(review: ThreadPost, connection: Json) -> ThreadPost:
 
 def _line_reference(comment: Json) -> str:
     line = f":{comment['line']}" if comment["line"] else ""
-    return f"`{comment['path'].replace('`', chr(39))}{line}`"
+    return code(f"{comment['path']}{line}")
 
 
 def _editors(*nodes: Json) -> tuple[Actor, ...]:
