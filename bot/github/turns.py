@@ -94,7 +94,7 @@ class TurnReader:
         turns = await asyncio.to_thread(lambda: list(self._read(thread, with_roles, is_renamed=is_renamed)))
         actionable = [turn for turn in turns if not turn.aside and self.may_act(turn)]
         by_key = {turn.key: turn for turn in await _with_editors(self.roles.client, thread, actionable)}
-        turns = [_with_renamers(by_key.get(turn.key, turn), renamers or ()) for turn in turns]
+        turns = [_with_renamers(by_key.get(turn.key, turn), renamers) for turn in turns]
         keys = {turn.key for turn in turns} | {turn.key.partition("@")[0] for turn in turns}
         further = [_no_turn(_unread(post), post) for post in unseen.values() if post.key in thread.further - keys]
         return tuple(sorted((*turns, *further), key=lambda turn: turn.at))
@@ -156,6 +156,8 @@ class TurnReader:
         if post.key == "issue":
             shows.insert(0, visible_title(thread.title))
             text = _with_title(without_mention(shows[0].text, mention), text)
+        if not command:
+            text = self._without_command(text)
         hidden = tuple(fragment for part in shows for fragment in part.removed)
         return replace(turn, text=text, hidden=hidden)
 
@@ -163,7 +165,11 @@ class TurnReader:
         """Return a turn with the text that the label or the bot's assignment refers to: the issue's."""
         title, shows = visible_title(thread.title), self._parse(thread.opened.body, thread.opened).shown
         text = _with_title(*(without_mention(part.text, self.listener.mention) for part in (title, shows)))
-        return replace(turn, text=text, hidden=(*title.removed, *shows.removed))
+        return replace(turn, text=self._without_command(text), hidden=(*title.removed, *shows.removed))
+
+    def _without_command(self, text: str) -> str:
+        """Return a text that holds no command, with a blank first line if its own first line looks like one."""
+        return text if parse(text.partition("\n")[0], self.listener.mention) is None else f"\n{text}"
 
     def _parse(self, text: str, post: ThreadPost) -> ParsedText:
         return self.parsed_texts.parse(text, self.listener.mention, by_mail=post.by_mail)
@@ -206,10 +212,11 @@ def _with_title(title: str, text: str) -> str:
     return f"# {title}\n\n{text}".strip() if title else text
 
 
-def _with_renamers(turn: Turn, renamers: Collection[int]) -> Turn:
-    """Add everybody who ever renamed the thread to the possible authors of a turn that includes the title."""
-    others = {*renamers} - {turn.actor.id}
-    if not others or not (turn.key == "issue" or turn.mark):
+def _with_renamers(turn: Turn, renamers: Collection[int] | None) -> Turn:
+    """Add everybody who ever renamed the thread to the possible authors of a turn that includes the title. If they are
+    unknown (None), anybody may have."""
+    others = {*(renamers or ())} - {turn.actor.id}
+    if not (others or renamers is None) or not (turn.key == "issue" or turn.mark):
         return turn
     return replace(turn, foreign=True, hands=tuple(sorted({*turn.hands, *others} - {0})))
 
