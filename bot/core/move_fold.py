@@ -184,7 +184,7 @@ def _add_reply(state: ThreadState, event: moves.Replied | moves.Instructed) -> T
 
 def _planner_answer(state: ThreadState, event: moves.Replied) -> PlannerAnswer:
     text = " ".join(" ".join(question.text for question in state.asking.questions).split())
-    return PlannerAnswer(state.turn.key, text, event.login, event.reply or "", event.edited)
+    return PlannerAnswer(state.turn.key, text, event.login, event.reply or "", event.edited, event.hands)
 
 
 def _add_commit(state: ThreadState, event: moves.Published | moves.Delivered) -> ThreadState:

@@ -94,6 +94,8 @@ class Answering(EntryFacts):
     """The key of the comment that is the answer; "" if boxes were ticked."""
     edited: bool = False
     """Whether that comment was edited or sent by mail, so that the execution session does not get its words."""
+    hands: tuple[int, ...] = ()
+    """Numeric ids of those who may have written its words."""
     grant: Grant | None = None
     tool: str | None = None
     subject: str | None = None

@@ -8,7 +8,7 @@ Rules
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -131,6 +131,8 @@ class AnswerComment:
     text: str
     edited: bool = False
     by_mail: bool = False
+    hands: tuple[int, ...] = ()
+    """Numeric ids of its author and its last editor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,8 @@ class Reply:
     """The key of the comment that carried the words."""
     edited: bool = False
     """Whether that comment was ever edited or was sent by mail. Its words may then be somebody else's."""
+    hands: tuple[int, ...] = ()
+    """Numeric ids of those who may have written the words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +268,8 @@ def _answer_comments(asking: Asking, look: AnswerSnapshot, rules: AnswerRules) -
             continue
         if asking.matter is AskKind.QUESTION:
             edited = comment.edited or comment.by_mail
-            yield Reply(comment.by.actor, comment.at, words=comment.text, turn=comment.key, edited=edited)
+            reply = Reply(comment.by.actor, comment.at, words=comment.text, turn=comment.key, edited=edited)
+            yield replace(reply, hands=comment.hands)
         elif (spoken := grant_of(comment.text)) is not None:
             yield Reply(comment.by.actor, comment.at, words=spoken[1], grant=spoken[0], turn=comment.key)
 

@@ -313,7 +313,8 @@ class ThreadState:
     @property
     def requesters(self) -> frozenset[int]:
         """Numeric ids of the people whose words the plan covers. With four eyes, none of them may approve it."""
-        return frozenset(who for entry in self.request_entries for who in (entry.said.actor.id, *entry.said.hands))
+        asked = {who for entry in self.request_entries for who in (entry.said.actor.id, *entry.said.hands)}
+        return frozenset(asked.union(*(answer.hands for answer in self.answers)))
 
     @property
     def hidden(self) -> Hidden:

@@ -80,6 +80,7 @@ def _resume_move(state: ThreadState, text: str, reply: Reply | None = None) -> R
         reply=text,
         turn=reply.turn if reply else "",
         edited=reply is not None and reply.edited,
+        hands=reply.hands if reply else (),
         grant=grant,
         tool=asking.tool if grant else None,
         subject=asking.subject if grant else None,

@@ -11,6 +11,7 @@ from bot.core.errors import Conflict
 from bot.core.gate import Stage
 from bot.workspace.partial import is_partial
 from tests.stories.github.ground import FIXED, HOME, PATIENCE, WISH, Model, Story, soak
+from tests.stories.github.test_questions import ASKS
 from tests.stories.ground import processes, until
 
 pytestmark = pytest.mark.long
@@ -65,6 +66,19 @@ async def test_four_eyes_of_all_who_asked(story: Story, model: Model, way: str) 
     (pull,) = story.pulls()
     asked = {"added": "`will`, `maya`", "revised": "`maya`, `will`"}.get(way, "`will`")
     assert f"Requested by {asked}.\n- Approved by `ada`" in pull.text.body
+
+
+async def test_four_eyes_of_who_answered_the_planner(story: Story, model: Model) -> None:
+    """Words that answer a question make the plan as much as those that asked for it."""
+    configured(story, "approve:\n  four_eyes: true\n")
+    model.before = (ASKS,)
+    story.opens("will")
+    assert (await story.rests(1)).stage is Stage.ASKED
+    story.says("maya", "Drop the licence check instead.")
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    story.reacts("maya", "+1")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert "`@maya`: the requester can't approve here" in story.said("waits")[0]
 
 
 async def test_retry_of_a_stale_plan(story: Story, model: Model) -> None:
