@@ -17,7 +17,7 @@ from bot.core.command import Command, UnknownCommand, mention_pattern, parse
 from bot.core.errors import PlangateError
 from bot.core.markdown.visible import visible_title, without_mention
 from bot.core.names import ThreadNumber
-from bot.core.question import AnswerComment, AnswerSnapshot, Author, BoxEdit
+from bot.core.question import AnswerComment, AnswerSnapshot, Author, BoxEdit, grant_of
 from bot.github.client import Json
 from bot.github.edit_history import EDIT_FIELDS, versions
 from bot.github.parsed_texts import ParsedText, ParsedTextCache
@@ -27,6 +27,8 @@ from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed
 from bot.github.turns import Listener
 
 _BOX: Final = re.compile(r"- \[([ xX])\] ")
+_QUOTED: Final = re.compile(r"\s*(?:(?:[-*+]|\d+[.)])\s+)*>")
+"""The beginning of a quoted line, also one in a list."""
 _SUBJECT: Final = "closed comments(last: 100) { ...comments }"
 # https://docs.github.com/en/graphql/reference/objects#issuecomment
 _QUERY: Final = f"""
@@ -88,7 +90,15 @@ class AnswerReader:
         return AnswerSnapshot(
             tuple(BoxEdit(authors[by], at, before, after) for by, at, before, after in edits),
             tuple(
-                AnswerComment(said.key, authors[said.actor], said.at, self._text(said), said.edited, said.by_mail)
+                AnswerComment(
+                    said.key,
+                    authors[said.actor],
+                    said.at,
+                    self._text(said),
+                    said.edited,
+                    said.by_mail,
+                    tuple(who.id for who in (said.actor, *said.editors)),
+                )
                 for said in spoken
             ),
             None if node["isMinimized"] else ticks(node["body"], posted, boxes),
@@ -104,7 +114,9 @@ class AnswerReader:
             isinstance(command, Command) or (isinstance(command, UnknownCommand) and command.nearest)
             for command in commands
         )
-        return bool(text) and not is_for_bot and (parsed.speaks or mention_pattern().match(text) is None)
+        first = without_mention(next(iter(parsed.lines), ""), self.listener.mention)
+        is_said = post.by_mail or grant_of(text) is None or grant_of(first) is not None  # nobody allows in a quote
+        return bool(text) and not is_for_bot and is_said and (parsed.speaks or mention_pattern().match(text) is None)
 
     def _text(self, post: ThreadPost) -> str:
         """Return what a comment answers, with a note if it was sent by mail."""
@@ -115,7 +127,7 @@ class AnswerReader:
         the first line of a mail."""
         first = visible_title(mail.first_line(post.body)).text
         shown = first if post.by_mail else self._parse(post).shown.text
-        own = "\n".join(line for line in shown.split("\n") if not line.lstrip().startswith(">"))
+        own = "\n".join(line for line in shown.split("\n") if not _QUOTED.match(line))
         return without_mention(own, self.listener.mention).strip()
 
     def _parse(self, post: ThreadPost) -> ParsedText:

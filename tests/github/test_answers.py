@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bot.core.names import ToolUseId
-from bot.core.question import AnswerSnapshot, Asking, permission
+from bot.core.question import AnswerSnapshot, Asking, Grant, grant_of, permission
 from bot.core.question_text import WHO_MAY_STEER as WHO
 from bot.github.answers import ticks
 from bot.github.dialogue import GitHubDialogue
@@ -76,6 +76,31 @@ async def test_words_since(asked: Asked) -> None:
     ):
         asked.ground.person("will").comment(HOME, asked.thread, body)
     assert [said.text for said in (await asked.look()).words] == ["allow", "deny no", "deny it"]
+
+
+@pytest.mark.req("P7")
+async def test_what_only_shows_the_word_allows_nothing(asked: Asked) -> None:
+    """Code, tables, quotes, and links in Markdown or HTML, and what is struck out, are not said by their author."""
+    for body in (
+        "| allow |\n|---|",
+        "<blockquote>allow</blockquote>",
+        "<code>allow</code>",
+        "<table><tr><td>allow</td></tr></table>",
+        "<pre>allow</pre>",
+        "[allow](allow)",
+        "~~allow~~",
+        "- > allow",
+        "> deny\n\n1. > allow",
+        "**allow**",
+    ):
+        asked.ground.person("mia").comment(HOME, asked.thread, body)
+    found = [grant_of(said.text) for said in (await asked.look()).words]
+    assert [grant for grant in found if grant] == [(Grant.ONCE, "")]
+
+
+async def test_words_that_a_list_quotes_are_not_the_answer(asked: Asked) -> None:
+    asked.ground.person("will").comment(HOME, asked.thread, "- > drop the table\n- keep it")
+    assert [said.text for said in (await asked.look()).words] == ["- keep it"]
 
 
 @pytest.mark.req("A3")
