@@ -148,7 +148,7 @@ def linked_classes(links: Mapping[str, str], further: Further = ()) -> Further:
             kind = classify(link, (*further, *raised))
             for target in _link_targets(link, links) if _tier(kind, ("named",)) is Tier.HIGH else ():
                 if _tier(classify(target, (*further, *raised)), ("named",)) is not Tier.HIGH:
-                    raised[str(kind), f"/{_as_glob(target)}"] = None
+                    raised[str(kind), f"/{as_glob(target)}"] = None
                     is_complete = False
     return tuple(raised) if is_complete else ((str(PathClass.AGENT), "/"),)
 
@@ -169,7 +169,7 @@ def _link_targets(link: str, links: Mapping[str, str]) -> Iterator[str]:
         yield path
 
 
-def _as_glob(path: str) -> str:
+def as_glob(path: str) -> str:
     """Return a glob for a path, with a wildcard in place of what a plan cannot show, or would expand."""
     return "".join(sign if sign.isprintable() and sign != "{" else "?" for sign in path)
 

@@ -13,7 +13,7 @@ from bot.core import comment, reply_text
 from bot.core.errors import Refused
 from bot.core.lines import cut_middle
 from bot.core.moves import Answered, MoveEvent, Planned, Stopped
-from bot.core.paths import is_workflow, linked_classes
+from bot.core.paths import Further, PathClass, as_glob, is_workflow, linked_classes
 from bot.core.plan import Contract, PlanDocument, contract_tier
 from bot.core.thread_state import ThreadState
 from bot.core.transcript import is_unresolved
@@ -60,11 +60,18 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
             elif pending_plan_call(session.history) is None:
                 has_answered = ended.end is End.ANSWERED
                 return _answer(context, state, session, ended) if has_answered else unfinished_move(context, ended)
-    classes = context.settings.classes
+    classes = (*context.settings.classes, *await _imported_classes(context, state, handed_in.contract))
     linked = linked_classes(await context.workspace.links(state.base), classes)
     handed_in = replace(handed_in, contract=replace(handed_in.contract, classes=(*classes, *linked)))
     plan = await record_targets(context, document(context, state, handed_in))
     return Planned(plan=plan, digest=plan.digest, strangers=session.is_untrusted)
+
+
+async def _imported_classes(context: ThreadContext, state: ThreadState, contract: Contract) -> Further:
+    """Return globs of class `agent` for the files in a plan's reach that project memory imports."""
+    project = (await context.environment(state.base)).project
+    imported = await project.imports(contract.scope) if project is not None else ()
+    return tuple((str(PathClass.AGENT), f"/{as_glob(path)}") for path in imported if contract.reaches(path))
 
 
 async def stop_move(context: ThreadContext, state: ThreadState) -> Stopped | None:

@@ -223,3 +223,17 @@ async def test_folders_share_the_room() -> None:
     assert text.endswith("\n\n## src/CLAUDE.md\n[0 of 8 bytes are shown: project memory is cut at 40,000 bytes]")
     assert await memory.below(["src/b.py"], [*said, text]) == ""
     assert HEAD in text
+
+
+@pytest.mark.req("G4")
+async def test_imports_of_the_root_and_of_the_folders_of_a_plan() -> None:
+    """Also what does not exist yet: whoever adds it writes instructions."""
+    texts = {
+        "CLAUDE.md": "@docs/a.md and @gone.md",
+        "docs/a.md": "@b.md",
+        "docs/b.md": "b",
+        "src/CLAUDE.md": "@style.md",
+        "lib/CLAUDE.md": "@c.md",
+    }
+    found = await ProjectMemory(Files(texts)).imports(("/src/x.py", "*.md"))
+    assert found == ("docs/a.md", "gone.md", "docs/b.md", "src/style.md")

@@ -80,6 +80,17 @@ class ProjectMemory:
         room = LIMIT - sum(len(memory.encode()) for memory in memories)
         return _render(BELOW, tuple(files.values()), room)
 
+    async def imports(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Return what the memory of the root, and of the folders that hold `paths`, imports, also what does not exist
+        yet."""
+        folders = dict.fromkeys(folder for path in paths for folder in _folders_above(path.lstrip("/")))
+        files = [
+            *await self._read("", ROOT),
+            *[file for folder in folders for file in await self._read(folder, NESTED)],
+        ]
+        named = (path for file in files for name in file.imports for path in import_candidates(name, file.path))
+        return tuple(dict.fromkeys(named))
+
     async def _read(self, folder: str, names: Sequence[str]) -> tuple[MemoryFile, ...]:
         """Return the memory files of a folder, each followed by what it imports."""
         if folder not in self._folders:
