@@ -97,15 +97,21 @@ async def newest_change(client: GitHubClient, at: Address, path: str) -> Configu
     """Return the newest commit on the default branch that changed a file, and who brought it there; None without such
     a file.
 
-    That person is who merged the commit's pull request or, without one, the commit's author, as GitHub knows it.
+    That person is who merged the commit's pull request to that branch or, without one, the commit's author, as GitHub
+    knows it.
     """
     commits, _ = await client.page(f"{at.path}/commits", {"path": path, "per_page": 1})
     if not commits:
         return None
     newest = CommitId(str(commits[0]["sha"]))
     pulls, _ = await client.page(f"{at.path}/commits/{newest}/pulls", {"per_page": 10})
-    merged = next((pull for pull in pulls if pull["merged_at"]), None)
+    merged = next((pull for pull in pulls if pull["merged_at"] and _leads_to_default_branch(pull)), None)
     if merged is None:
         return ConfigurationChange(newest, rest_actor(commits[0]["author"]))
     whole = await client.get(f"{at.path}/pulls/{merged['number']}")
     return ConfigurationChange(newest, rest_actor(whole["merged_by"]))
+
+
+def _leads_to_default_branch(pull: Json) -> bool:
+    """Return whether a pull request goes to the default branch. A merge to another one brings nothing in force."""
+    return bool(pull["base"]["ref"] == pull["base"]["repo"]["default_branch"])

@@ -36,3 +36,18 @@ async def test_who_brought_in_the_newest_version(ground: Ground) -> None:
     assert found is not None
     assert (found.commit, found.actor.login) == (pushed, "ada")
     assert len(ground.github.requests) == before + 3
+
+
+@pytest.mark.req("MT6", "RC1")
+async def test_merge_to_another_branch_brings_nothing_in(ground: Ground) -> None:
+    """Who merged that branch to the default branch did, whoever collected changes on it before."""
+    person = ground.person
+    person("will").push(HOME, {PATH: "language: English\n"}, branch="topic")
+    person("ada").push(HOME, {"README.md": "More.\n"}, branch="dev")
+    collected = person("will").open_pull(HOME, "Collect", head="topic", base="dev")
+    person("will").merge(HOME, collected.number)
+    proposed = person("mia").open_pull(HOME, "Propose", head="dev")
+    person("ada").merge(HOME, proposed.number)
+    found = await newest(ground)
+    assert found is not None
+    assert found.actor.login == "ada"
