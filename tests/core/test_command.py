@@ -147,6 +147,7 @@ def test_a_verb_may_follow_a_greeting_and_be_followed_by_a_sign(line: str, comma
         ("@plangate approve? I am not sure", "approve"),
         ("@plangate approve...", "approve"),
         ("@plangate approve…", "approve"),
+        *((f"@plangate approve{sign}", "approve") for sign in ",:;、，：；—–"),
         ("@plangate approve ...", "approve DIGEST (12 or more hex digits)"),
         ("@plangate reject?", "reject"),
         ("@plangate approve, but add tests", "approve DIGEST (12 or more hex digits)"),
