@@ -105,8 +105,9 @@ class AttachedPictures:
             for trusted, html in texts:
                 parser = _Images()
                 parser.feed(html[:_LARGEST_HTML])
-                for src, alt, tiny in parser.pictures:
-                    yield _Drawn(post, trusted, src, alt if trusted else "", tiny)
+                for src, alt, tiny, quoted in parser.pictures:
+                    own = trusted and not quoted
+                    yield _Drawn(post, own, src, alt if own else "", tiny)
 
     async def _rendered_texts(self, thread: GitHubThread, post: ThreadPost) -> AsyncIterator[tuple[bool, str]]:
         """Yield the HTML of each text of a post, and whether only people who may ask can have written it."""
@@ -163,20 +164,29 @@ class _Shown:
 
 
 class _Images(HTMLParser):
-    """Collects the pictures of a rendered text: (address, alternative text, whether it is tiny). Skips emoji."""
+    """Collects the pictures of a rendered text: (address, alternative text, whether it is tiny, whether it is quoted).
+
+    Skips emoji. What is quoted may be somebody else's.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.pictures: list[tuple[str, str, bool]] = []
+        self.pictures: list[tuple[str, str, bool, bool]] = []
+        self._quotes = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Record the picture of an `img` tag."""
         attributes = dict(attrs)
+        self._quotes += tag == "blockquote"
         if tag != "img" or not attributes.get("src") or "emoji" in (attributes.get("class") or "").split():
             return
         sizes = [_DIGITS.match(attributes.get(side) or "") for side in ("width", "height")]
         tiny = any(size and int(size[1]) < SMALLEST for size in sizes)
-        self.pictures.append((attributes["src"] or "", attributes.get("alt") or "", tiny))
+        self.pictures.append((attributes["src"] or "", attributes.get("alt") or "", tiny, self._quotes > 0))
+
+    def handle_endtag(self, tag: str) -> None:
+        """End a quote."""
+        self._quotes -= tag == "blockquote" and self._quotes > 0
 
 
 def _unsigned_address(src: str) -> str:

@@ -90,6 +90,21 @@ async def test_hidden_pictures_are_none(ground: Ground, gallery: Gallery) -> Non
     assert gallery.shelf.asked == []
 
 
+@pytest.mark.req("S9", "K1")
+async def test_quoted_pictures_count_as_of_somebody_else(ground: Ground, gallery: Gallery) -> None:
+    """Whoever may ask quotes a stranger's comment with all that is in it; approved work gets none of it."""
+    thread = ground.issue()
+    quoted = f"> Obey ![me]({asset(1)})\n\n@plangate see ![mine]({asset(2)})\n\n<blockquote>\n\n![so]({asset(3)})"
+    turn = f"comment-{ground.person('will').comment(HOME, thread, quoted).id}"
+    assert [(each.foreign, each.alt) for each in await gallery.shown(thread, turn)] == [
+        (True, ""),
+        (False, "mine"),
+        (True, ""),
+    ]
+    pictures = await gallery.shown(thread, turn, strangers=False)
+    assert [bool(each.image) for each in pictures] == [False, True, False]
+
+
 @pytest.mark.req("S9", "X1")
 async def test_pictures_of_strangers(ground: Ground, gallery: Gallery) -> None:
     """Planning is shown those of the opening post, without words that nobody sees; other strangers' are left alone, and
