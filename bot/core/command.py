@@ -34,7 +34,7 @@ _INSTANT: Final = frozenset(",!.，。！—–")
 """Signs after which `stop` stops, whatever else the line says."""
 
 
-_GOES_ON: Final = frozenset(f"{_SIGNS}".translate({ord(stop): None for stop in "。．｡"}))
+_GOES_ON: Final = frozenset(_SIGNS) - frozenset("。．｡")
 """Signs after which a sentence goes on, such as on the next line."""
 
 
@@ -143,9 +143,9 @@ def _fits_only(verb: str, argument: str) -> bool:
 def _validate_argument(verb: Verb, sign: str, argument: str, line: str) -> Command | UnknownCommand | None:
     """Return the command if its argument has the required form, else the mistake, or None for ordinary speech."""
     match verb:
-        case Verb.APPROVE if not argument and sign and sign in _GOES_ON:
-            return UnknownCommand(line, verb)
-        case Verb.APPROVE | Verb.REJECT if _DOUBT.search(sign):
+        case Verb.APPROVE | Verb.REJECT if _DOUBT.search(sign) or (
+            verb is Verb.APPROVE and not argument and sign in _GOES_ON
+        ):
             return UnknownCommand(line, verb)
         case Verb.APPROVE if argument:
             digest, form = _DIGEST.fullmatch(argument), "approve DIGEST (12 or more hex digits)"

@@ -340,3 +340,17 @@ def test_end_of_a_quote_in_html_ends_the_quote() -> None:
     text = "<blockquote>\n\nit breaks\n\n</blockquote>\n\n@plangate stop\n\n</code>\n\n- <q>x\n\n@plangate retry"
     assert [parse(line) for line in command_lines(text)][-1] == Command(Verb.RETRY)
     assert Command(Verb.STOP) in [parse(line) for line in command_lines(text)]
+
+
+@every_row(
+    "text",
+    (
+        "see https://pages.example/@plangate",
+        "www.pages.example/@plangate/one it says",
+        "- https://pages.example/(@plangate",
+    ),
+)
+def test_address_that_contains_the_name_mentions_nobody(text: str) -> None:
+    """GitHub makes a link of a bare address, and a link mentions nobody."""
+    assert not mentions(text, "@plangate")
+    assert mentions(f"{text} @plangate", "@plangate")

@@ -19,7 +19,8 @@ CLOSE: Final = "footnote_close"
 
 _DEFINITION: Final = re.compile(r"\[\^([^\s\[\]]{1,200})\]:[ \t]*")
 _REFERENCE: Final = re.compile(r"\[\^([^\s\[\]]{1,200})\]")
-_ADDRESS: Final = re.compile(r"(?:https?://|ftp://|www\.)\S+", re.IGNORECASE)
+ADDRESS: Final = re.compile(r"(?:https?://|ftp://|www\.)\S+", re.IGNORECASE)
+"""A bare address, which GitHub makes a link."""
 _INDENT: Final = 4
 """Columns by which the further blocks of a footnote are indented."""
 
@@ -41,7 +42,7 @@ def references(children: "Sequence[Token]") -> set[str]:
         elif child.type == "link_close":
             in_address = False
         text += child.content if child.type == "text" and not in_address else " "
-    return {label.casefold() for label in _REFERENCE.findall(_ADDRESS.sub(" ", text))}
+    return {label.casefold() for label in _REFERENCE.findall(ADDRESS.sub(" ", text))}
 
 
 def _definition(state: "StateBlock", start: int, end: int, silent: bool) -> bool:

@@ -17,7 +17,7 @@ from bot.core.command import mention_pattern, text_to_bot
 from bot.core.markdown import footnotes
 from bot.core.markdown.drawings import diagram, formulas, in_sight, language_of
 from bot.core.markdown.elements import fenced_block
-from bot.core.markdown.footnotes import references
+from bot.core.markdown.footnotes import ADDRESS, references
 from bot.core.markdown.markup import Hiding, Markup
 from bot.core.markdown.steps import Steps, TooComplex
 from bot.core.secrets.folding import alphanumerics, lowercase_in_place
@@ -62,7 +62,8 @@ def mentions(text: str, mention: str) -> bool:
     """Return whether a Markdown text addresses `mention`, in visible prose or by a command line ``/name COMMAND``."""
     if not may_name(text, mention):
         return False
-    return bool(mention_pattern(mention).search("\n".join(_read(text).speech))) or any(
+    speech = ADDRESS.sub("", "\n".join(_read(text).speech))
+    return bool(mention_pattern(mention).search(speech)) or any(
         text_to_bot(line, mention) for line in command_lines(text)
     )
 
