@@ -132,7 +132,7 @@ class AnswerComment:
     edited: bool = False
     by_mail: bool = False
     hands: tuple[int, ...] = ()
-    """Numeric ids of its author and its last editor."""
+    """Numeric ids of its author and of everybody who edited it."""
 
 
 @dataclass(frozen=True, slots=True)

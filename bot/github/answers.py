@@ -19,7 +19,7 @@ from bot.core.markdown.visible import visible_title, without_mention
 from bot.core.names import ThreadNumber
 from bot.core.question import AnswerComment, AnswerSnapshot, Author, BoxEdit, grant_of
 from bot.github.client import Json
-from bot.github.edit_history import EDIT_FIELDS, versions
+from bot.github.edit_history import EDIT_FIELDS, provenances, versions
 from bot.github.parsed_texts import ParsedText, ParsedTextCache
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
@@ -87,6 +87,7 @@ class AnswerReader:
         authors = {who: Author(who, await self.roles.of(who), bool(await self.roles.is_listed(who))) for who in people}
         permitted = [comment for comment in newer if self.may(authors[comment.actor])]
         spoken = await asyncio.to_thread(lambda: [comment for comment in permitted if self._can_answer(comment)])
+        edited = await provenances(self.threads.client, [said.node for said in spoken if said.edited])
         return AnswerSnapshot(
             tuple(BoxEdit(authors[by], at, before, after) for by, at, before, after in edits),
             tuple(
@@ -97,7 +98,7 @@ class AnswerReader:
                     self._text(said),
                     said.edited,
                     said.by_mail,
-                    tuple(who.id for who in (said.actor, *said.editors)),
+                    tuple(sorted({said.actor.id, *edited[said.node].editors} if said.edited else {said.actor.id})),
                 )
                 for said in spoken
             ),

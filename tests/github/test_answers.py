@@ -103,6 +103,18 @@ async def test_words_that_a_list_quotes_are_not_the_answer(asked: Asked) -> None
     assert [said.text for said in (await asked.look()).words] == ["- keep it"]
 
 
+@pytest.mark.req("A4a")
+async def test_everybody_who_edited_an_answer_may_have_written_it(asked: Asked) -> None:
+    """Also who edited it before its author did again."""
+    person = asked.ground.person
+    said = person("will").comment(HOME, asked.thread, "Keep it.")
+    assert [word.hands for word in (await asked.look()).words] == [(person("will").id,)]
+    person("mia").edit_comment(said.id, "Drop the check.")
+    person("will").edit_comment(said.id, "Drop the check!")
+    (word,) = (await asked.look()).words
+    assert set(word.hands) == {person("will").id, person("mia").id}
+
+
 @pytest.mark.req("A3")
 async def test_nothing_is_guessed(asked: Asked) -> None:
     """A look that failed is incomplete; a folded question has no ticks; one that is gone says so."""
