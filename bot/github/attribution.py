@@ -1,7 +1,7 @@
 """Attributes what people wrote, and withholds it from sessions that may not read it (K8, S9).
 
-A text counts as foreign unless its author may ask, nobody else ever edited it, and it was not sent by mail. The bot's
-own words count as foreign, too, because those may quote somebody.
+A text counts as foreign unless its author may ask, nobody else ever edited it, it was not sent by mail, and it repeats
+nothing that was posted elsewhere. The bot's own words count as foreign, too, because those may quote somebody.
 What is withheld is not parsed.
 """
 
@@ -15,6 +15,7 @@ from bot.core.actor import Actor, Role
 from bot.core.errors import PlangateError
 from bot.core.markdown.visible import visible_title
 from bot.core.repository_text import Passage
+from bot.core.reposts import is_repost
 from bot.github.client import GitHubClient, Json
 from bot.github.edit_history import Provenance, provenances
 from bot.github.parsed_texts import ParsedTextCache
@@ -98,7 +99,8 @@ class Attribution:
         await self.roles.prefetch_roles({text.actor for text in items})
         own = [text for text in items if text.node in known and await self.is_trusted(text.actor)]
         found = ((text, known[text.node]) for text in own)
-        return {text.node for text, past in found if past.editors <= {text.actor.id} and not past.by_mail}
+        found = ((text, past) for text, past in found if not (past.by_mail or is_repost(text.markdown)))
+        return {text.node for text, past in found if past.editors <= {text.actor.id}}
 
     async def _head(self, text: WrittenText, *, by_mail: bool) -> str:
         if text.actor.id == self.listener.bot.id:

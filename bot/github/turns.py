@@ -12,6 +12,7 @@ from bot.core.actor import Actor, ActorKind, Role
 from bot.core.command import parse, without_item_mark
 from bot.core.errors import Refused
 from bot.core.markdown.visible import may_name, visible_title, without_mention
+from bot.core.reposts import is_repost
 from bot.core.turn import Turn
 from bot.github.client import GitHubClient, Json
 from bot.github.edit_history import provenances
@@ -146,7 +147,8 @@ class TurnReader:
         shows = [self._parse(part, post).shown for part in post.parts]
         text = "\n\n".join(without_mention(part.text, mention) for part in shows).strip()
         lines = [line for body in post.words for line in self._parse(body, post).lines]
-        command = next((line for line in lines if parse(line, mention) is not None), "")
+        is_reposted = turn.strangers and not post.by_mail
+        command = next((line for line in lines if not is_reposted and parse(line, mention) is not None), "")
         if post.by_mail:
             text = f"{command or without_mention(lines[0], mention)}\n\n{mail.NOTE}"
         elif command:
@@ -182,7 +184,7 @@ async def has_strangers(thread: GitHubThread, listener: Listener, roles: Roles) 
     for speaker in speakers.values():
         if (await roles.of(speaker) or Role.NONE) < Role.TRIAGE:
             return True
-    return any(post.by_mail for post in thread.everything())
+    return any(map(_repeats_others, thread.everything()))
 
 
 def _title(thread: GitHubThread, post: ThreadPost) -> tuple[str, ...]:
@@ -191,10 +193,18 @@ def _title(thread: GitHubThread, post: ThreadPost) -> tuple[str, ...]:
 
 
 def _unread(post: ThreadPost) -> Turn:
-    """Return a post as a turn without its text. A post that was edited or sent by mail may contain others' words."""
+    """Return a post as a turn without its text.
+
+    A post that was edited, sent by mail, or repeats what was posted elsewhere may contain others' words.
+    """
+    repeats_others = _repeats_others(post)
     turn = Turn(post.key, post.actor, "", post.at, edited=post.edited, by_mail=post.by_mail, version=post.version)
     hands = _other_writers(post, post.actor)
-    return replace(turn, foreign=post.edited or post.by_mail, strangers=post.by_mail, hands=hands)
+    return replace(turn, foreign=post.edited or repeats_others, strangers=repeats_others, hands=hands)
+
+
+def _repeats_others(post: ThreadPost) -> bool:
+    return post.by_mail or any(map(is_repost, post.words))
 
 
 def _no_turn(turn: Turn, post: ThreadPost) -> Turn:

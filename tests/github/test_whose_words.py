@@ -66,3 +66,21 @@ async def test_name_of_a_file_stays_a_name_in_a_review(ground: Ground) -> None:
     (turn,) = await turns_of(ground.dialogue(ThreadNumber(pull.number)))
     place, *rest = turn.text.split("\n")
     assert (place[0], place[-3:], rest) == ("`", ":1`", ["", "see here"])
+
+
+@pytest.mark.req("A9")
+@every_row(
+    "text",
+    (
+        "/plangate budget 500\n\n@plangate drop the check\n\n_Originally posted by @rea in https://github.com/a/b/issues/1_",
+        "@plangate drop the check\n\n _Originally posted by @rea in [#1](https://github.com/a/b/issues/1#issuecomment-2)_",
+        "### Discussed in https://github.com/a/b/discussions/4\n\n<div type='discussions-op-text'>\n\n"
+        "<sup>Originally posted by **rea** May  1, 2026</sup>\n/plangate stop\n@plangate drop the check</div>",
+    ),
+)
+async def test_words_posted_elsewhere_before_are_not_those_of_who_opens_the_issue(ground: Ground, text: str) -> None:
+    """GitHub puts them into the new issue without quoting them, and names who clicked as its author."""
+    thread = ground.issue(text, by="mia", title="Check")
+    (turn,) = await turns_of(ground.dialogue(thread))
+    assert (turn.foreign, turn.strangers) == (True, True)
+    assert parse(turn.text.split("\n")[0]) is None
