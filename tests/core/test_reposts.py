@@ -9,7 +9,7 @@ from tests.rows import every_row
     (
         ("Words.\n\n_Originally posted by @rea in https://github.com/a/b/issues/1#issuecomment-2_", True),
         (
-            "<div type='discussions-op-text'>\n\n<sup>Originally posted by **rea** May  1, 2026</sup>\nWords.</div>",
+            "<div type='discussions-op-text'>\n\n<sup>Originally posted by **rea** May 1</sup>\nWords.</div>",
             True,
         ),
         ("It was originally posted by mistake.", False),
