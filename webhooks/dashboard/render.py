@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from functools import cache
-from html import unescape
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -199,7 +197,7 @@ def markdown(text: str) -> Markup:
     """
     parser = _markdown()
     tokens = parser.parse(text)
-    if _signs(unescape(_FOLD.sub(r"\1", text))) - _signs("".join(_parsed_texts(tokens))):
+    if _signs(text) - _signs("".join(_parsed_sources(tokens))):
         return Markup("<pre><code>{}</code></pre>").format(with_visible_codepoints(text))
     html = with_visible_codepoints(parser.renderer.render(tokens, parser.options, {}))  # entities are decoded here
     return Markup(html)  # noqa: S704  # the renderer escapes all HTML
@@ -209,15 +207,13 @@ def _signs(text: str) -> Counter[str]:
     return Counter(filter(str.isalnum, text))
 
 
-def _parsed_texts(tokens: Sequence["Token"]) -> Iterator[str]:
-    """Yield the texts that tokens hold, as far as the renderer shows them."""
+def _parsed_sources(tokens: Sequence["Token"]) -> Iterator[str]:
+    """Yield what tokens hold of the source, as it is written: nothing is there twice, or in another spelling, and could
+    stand for what was left out. The rules for what is in a line leave out nothing."""
     for token in tokens:
-        if token.type == "link_open" and not token.info:  # the address of another link is its text as well
-            url, plain = str(token.attrGet("href")), unquote(str(token.attrGet("href")))
-            yield f"{url if plain.isascii() else plain} {token.attrGet('title') or ''}"
-        elif token.type in {"fence", "list_item_open"}:
+        if token.type in {"fence", "list_item_open"}:
             yield token.info
-        yield from [token.content] if token.children is None else _parsed_texts(token.children)
+        yield token.content
 
 
 @cache

@@ -66,6 +66,22 @@ def test_what_markdown_leaves_out_is_shown(text: str) -> None:
     assert not Counter("hiddenwords") - shown_letters(text)
 
 
+@pytest.mark.req("A8")
+@pytest.mark.parametrize(
+    ("left_out", "instead"),
+    (
+        ("delete all data", "`</details></details></details>`"),
+        ("DELETE", "`&Dot;&Element;&Equal;&Equal;&LT;&Tab;`"),
+        ("8203 8203", "`&#8203;&#8203;`"),
+        ("20 20 20", "[x](<a b c d e f>)"),
+    ),
+)
+def test_letters_that_stand_elsewhere_do_not_hide_what_is_left_out(left_out: str, instead: str) -> None:
+    """Such as those of a tag or an entity in code, and of an address that the parser spells in another way."""
+    for around in ("> " * 25 + left_out, f"| a | b |\n|---|---|\n| 1 | 2 | {left_out} |"):
+        assert left_out in unescape(re.sub("<[^>]*>", "", str(markdown(f"{around}\n\n{instead}"))))
+
+
 def check_letters(count: int) -> None:
     """Compare the letters of random texts with those that are shown, without tags that only fold."""
 
