@@ -6,7 +6,6 @@ reply_text answers commands, question_text renders questions, and pull_text rend
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from difflib import unified_diff
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Final
@@ -15,6 +14,7 @@ from bot.core.actor import Actor
 from bot.core.approval import Reason, Verdict
 from bot.core.errors import Refused
 from bot.core.gate import Stage
+from bot.core.lines import line_matcher
 from bot.core.lookalikes import mark_beyond_ascii, mark_lookalikes
 from bot.core.maintenance import TaskFinding
 from bot.core.markdown.elements import (
@@ -185,8 +185,14 @@ def changes(before: PlanDocument, after: PlanDocument) -> str:
         base = f"Made for commit {plan.base[:12]}."
         return "\n\n".join([*_terms(replace(plan, estimate="")), *_hidden_notices(plan.hidden), base]).split("\n")
 
-    diff = list(unified_diff(lines_of(before), lines_of(after), n=1, lineterm=""))[3:]
-    lines = ["…" if line.startswith("@@") else line[:_CHANGES_LINE] for line in diff]
+    one, other, diff = lines_of(before), lines_of(after), list[str]()
+    for group in line_matcher(one, other).get_grouped_opcodes(1):
+        diff += ["…"] if diff else []
+        for kind, a1, a2, b1, b2 in group:
+            same = kind == "equal"
+            diff += [f" {line}" for line in one[a1:a2]] if same else [f"-{line}" for line in one[a1:a2]]
+            diff += [] if same else [f"+{line}" for line in other[b1:b2]]
+    lines = [line[:_CHANGES_LINE] for line in diff]
     fit = sum(end <= CHANGES_ROOM for end in accumulate(len(line) + 1 for line in lines))
     more = [f"… and {len(lines) - fit} more lines"] if fit < len(lines) else []
     return disarm_text("\n".join([*lines[:fit], *more])) or "nothing"

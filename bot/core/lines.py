@@ -1,6 +1,9 @@
-"""Lines of text: shortened texts, and the new lines of a patch in the unified format."""
+"""Lines of text: shortened texts, differences of two texts, and the new lines of a patch in the unified format."""
 
 import re
+from collections import Counter
+from collections.abc import Sequence
+from difflib import SequenceMatcher
 from typing import Final
 
 _NOTE: Final = "\n\n[… {:,} characters are left out here …]\n\n"
@@ -18,6 +21,23 @@ def cut_middle(text: str, longest: int) -> str:
         return text
     head = (longest + 1) // 2
     return text[:head] + _NOTE.format(len(text) - longest) + text[len(text) - (longest - head) :]
+
+
+_OFTEN: Final = 9
+_MOST_STEPS: Final = 2_000_000
+
+
+def line_matcher(a: Sequence[str], b: Sequence[str]) -> SequenceMatcher[str]:
+    """Return what compares the lines of two texts, within a time that no text can make long.
+
+    For each match, difflib looks at every line of `a` and at all places where `b` has it. So a line that `b` has often,
+    such as a blank one, matches only beside others that do. Texts that may take more than _MOST_STEPS differ as a whole
+    after the lines that they begin with alike.
+    """
+    places = Counter(b)
+    pairs = sum(places[line] for line in a if places[line] <= _OFTEN)
+    is_too_long = (len(a) + pairs) * min(len(a), len(b)) > _MOST_STEPS
+    return SequenceMatcher(lambda line: is_too_long or places[line] > _OFTEN, a, b, autojunk=False)
 
 
 _HUNK: Final = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)")

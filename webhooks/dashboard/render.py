@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from difflib import SequenceMatcher
 from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +19,7 @@ from markupsafe import Markup
 
 from bot.core.codepoints import with_visible_codepoints
 from bot.core.gate import Stage
+from bot.core.lines import line_matcher
 from bot.core.names import SHORT_DIGEST
 from bot.service.overview.views import WaitsFor
 
@@ -64,8 +64,6 @@ WAITING_LABELS: Final[dict[WaitsFor, str]] = {
     WaitsFor.REVIEWER: "a reviewer",
     WaitsFor.REQUESTER: "the requester",
 }
-LARGEST_COMPARISON: Final = 1_000_000
-"""Maximum product of the numbers of lines of two texts. Larger texts are shown as replaced whole."""
 _FOLD: Final = re.compile("<details><summary>(.*?)</summary>|</details>")
 _TABLE: Final = '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>'
 _UNITS: Final = ((86_400 * 365, "year"), (86_400 * 30, "month"), (86_400, "day"), (3_600, "hour"), (60, "minute"))
@@ -86,14 +84,14 @@ class DiffRow:
 def side_by_side(old: str, new: str) -> list[DiffRow]:
     """Return the lines of two texts, aligned."""
     a, b = _lines(old), _lines(new)
-    return [row for difference in _differences(a, b) for row in _diff_rows(a, b, difference)]
+    return [row for difference in line_matcher(a, b).get_opcodes() for row in _diff_rows(a, b, difference)]
 
 
 def line_by_line(old: str, new: str) -> list[tuple[str, str]]:
     """Return the lines of two texts one below the other, as (sign, line): ``-`` removed, ``+`` added, " " kept."""
     a, b = _lines(old), _lines(new)
     rows: list[tuple[str, str]] = []
-    for kind, a1, a2, b1, b2 in _differences(a, b):
+    for kind, a1, a2, b1, b2 in line_matcher(a, b).get_opcodes():
         if kind == "equal":
             rows += [(" ", line) for line in a[a1:a2]]
         else:
@@ -104,16 +102,6 @@ def line_by_line(old: str, new: str) -> list[tuple[str, str]]:
 def _lines(text: str) -> list[str]:
     """Return the lines of a text as git counts them. Other separators of lines stay, and are shown as ‹U+XXXX›."""
     return text.removesuffix("\n").split("\n")
-
-
-def _differences(a: list[str], b: list[str]) -> list[tuple[str, int, int, int, int]]:
-    """Return the opcodes of difflib that turn one list of lines into the other.
-
-    Very long lists are replaced as a whole: the time to compare them grows with the product of their lengths.
-    """
-    if len(a) * len(b) > LARGEST_COMPARISON:
-        return [("replace", 0, len(a), 0, len(b))]
-    return SequenceMatcher(a=a, b=b, autojunk=False).get_opcodes()  # type: ignore[return-value]  # a literal for str
 
 
 def _diff_rows(a: list[str], b: list[str], difference: tuple[str, int, int, int, int]) -> Iterator[DiffRow]:
