@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bot.compose.receipt_check import parse_commit
+from bot.core.errors import Unreadable
 from bot.core.receipt_schema import STATEMENT_SCHEMA
 from bot.core.transcript import Json
 from bot.receipts.approvers import ApproverSignature, approver_verdict, approvers
@@ -127,6 +128,19 @@ def test_the_page_says_which_field_is_wrong(clone: Clone, checker: Any, keys: st
     told = checker.locator("tr", has_text="cannot check").first.inner_text()
     assert checker.inner_text("#answer") == "The receipt cannot be checked."
     assert told == "cannot check\t✗ the keys are no list of keys: paste the file plangate-keys.json"
+
+
+@pytest.mark.req("RC4", "RC7")
+@pytest.mark.parametrize("zone", ("+24:00", "-99:99", "+23:60"))
+def test_a_revocation_at_no_time_that_exists_is_not_passed_over(clone: Clone, checker: Any, zone: str) -> None:
+    """The file is wrong, so neither checker trusts a key of it."""
+    commit, statement = clone.work()
+    case = case_of(clone, commit, sign_statement(statement, KEY))
+    case["keys"] = case["keys"].replace('"id"', f'"revoked": "2026-01-01T00:00:00{zone}", "id"')
+    with pytest.raises(Unreadable):
+        decode_keys(case["keys"].encode())
+    with pytest.raises(Exception, match="the keys have no time in revoked"):
+        answer(checker, case)
 
 
 def test_the_schema_in_the_docs() -> None:
