@@ -68,7 +68,9 @@ class Viewer:
 
         The repository is addressed by the name that it has now, because another one may have taken its old name.
         """
-        name = (await self.access()).names.get(thread.repository, thread.full_name)
+        name = (await self.access()).names.get(thread.repository)
+        if name is None:
+            raise Refused("you may not see this repository any more", where=str(thread), fix="load the page again")
         path = f"/repos/{name}/issues/{thread.number}/comments"
         comment = await self.client.post(path, {"body": body})
         return str(comment["html_url"])

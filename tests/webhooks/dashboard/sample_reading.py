@@ -1,6 +1,6 @@
 """The overview and the state of the service, on values in memory."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
@@ -72,6 +72,8 @@ class SampleReading:
     installation: int = 0
     read: list[str] = field(default_factory=list)
     """The repositories of the threads that were read."""
+    before_mention: Callable[[], None] = lambda: None
+    """Called while a command is on its way."""
 
     def __post_init__(self) -> None:
         self.sent = every_sent_delivery(self.ids)
@@ -134,6 +136,7 @@ class SampleReading:
         return str(len(found.get(session, ())))
 
     async def mention(self, address: ThreadAddress) -> str:  # noqa: ARG002 - the port's
+        self.before_mention()
         return "@plangate"
 
     async def costs(self, repositories: Collection[int] | None = None, since: date | None = None) -> Costs:

@@ -8,6 +8,7 @@ from bot.core.command import Command, Verb, parse
 from bot.core.gate import Stage
 from bot.core.markdown.visible import command_lines
 from bot.service.overview.views import WaitsFor
+from bot.service.viewers import VISIBLE_SECONDS
 from tests.webhooks.dashboard.ground import THREAD, Site
 from tests.webhooks.dashboard.samples import FIRST, HOME, SECOND, digest_of, plan
 from webhooks.dashboard.commands import comment_text
@@ -132,3 +133,22 @@ def test_a_number_that_no_thread_can_have_is_like_one_that_none_has(site: Site, 
     odd, unknown = (site.post(f"/threads/{HOME}/{each}", form) for each in (number, "999"))
     assert (odd.status, odd.html) == (unknown.status, unknown.html)
     assert odd.status == site.get(f"/live/{HOME}/{number}").status == 404
+
+
+@pytest.mark.req("A7")
+def test_nothing_is_posted_in_a_repository_that_took_the_name_meanwhile(own_site: Site) -> None:
+    """The person loses the old repository while the form is on its way, and may write in the new one of that name."""
+    form, world = own_site.get(THREAD).form("approve"), own_site.github.world
+    world.change_repository(HOME, name="shop-of-old")
+    world.add_repository(HOME, {"README.md": "# Another\n"}, private=True)
+    world.set_role(HOME, "maya", "admin")
+    world.person("maya").open_issue(HOME, "Another", "text")
+
+    def lose() -> None:
+        world.set_role("parcel/shop-of-old", "maya", "none")
+        own_site.clock.advance(VISIBLE_SECONDS)
+
+    own_site.reading.before_mention = lose
+    answer = own_site.post(THREAD, form)
+    assert (answer.status, own_site.comments()) == (403, [])
+    assert "you may not see this repository any more" in answer.html
