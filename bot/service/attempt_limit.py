@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from bot.core.errors import Refused
+from bot.core.errors import PlangateError, Refused
 from bot.ports import Clock
 
 
 @dataclass(slots=True)
 class AttemptLimit:
-    """Counts attempts that were refused in the last `seconds`, and those under way, so that many at once count as well.
+    """Counts attempts that failed in the last `seconds`, and those under way, so that many at once count as well.
 
     Callers ask `has_room` first, so that at most `in_all` attempts are remembered.
     """
@@ -31,16 +31,16 @@ class AttemptLimit:
         return own < self.per_account and len(self._attempts) < self.in_all
 
     @contextmanager
-    def count(self, account: object) -> Iterator[None]:
-        """Count an attempt while the block runs, and afterward if the block raises Refused."""
-        attempt, is_refused = self.record(account), False
+    def count(self, account: object, failure: type[PlangateError] = Refused) -> Iterator[None]:
+        """Count an attempt while the block runs, and afterward if the block raises such an error."""
+        attempt, is_failed = self.record(account), False
         try:
             yield
-        except Refused:
-            is_refused = True
+        except failure:
+            is_failed = True
             raise
         finally:
-            if not is_refused:
+            if not is_failed:
                 with suppress(ValueError):  # it began so long ago that it is forgotten
                     self._attempts.remove(attempt)
 

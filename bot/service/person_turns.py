@@ -2,8 +2,8 @@
 
 Rules
 - GitHub says who a token belongs to and what the person may see, at every request, by the person's own token. Only then
-  the installation is asked what the person may do here. A "no" counts for a minute, and the number of them is limited
-  for each person and in all (W1b); people who may speak are not affected.
+  the installation is asked what the person may do here. A "no" counts for a minute, and the number of them, and of
+  questions without an answer, is limited for each person and in all (W1b); people who may speak are not affected.
 - A person who may not see a repository learns nothing about it: the answer is the same as if it did not exist.
 - The same idempotency key posts once, also after a death between the post and its record: then the person's comments
   are read first (E1).
@@ -22,7 +22,7 @@ from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
 from bot.core.actor import Actor, ActorKind
-from bot.core.errors import Refused
+from bot.core.errors import PlangateError, Refused
 from bot.core.markdown.visible import mentions
 from bot.github.client import GitHubClient
 from bot.github.errors import BadToken, Forbidden, Missing
@@ -188,7 +188,7 @@ class PersonTurns:
             raise _refusal(known, where)
         if known and not self._refusals.has_room(person.id):
             raise _too_many("too many turns were refused lately")
-        with self._refusals.count(person.id):
+        with self._refusals.count(person.id, PlangateError if known else Refused):
             fault: TurnFault | None = TurnFault.NOT_VISIBLE
             with suppress(Missing, Forbidden):
                 part = await self.host.participation(at, person)

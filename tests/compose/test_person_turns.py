@@ -216,6 +216,26 @@ async def test_refused_turns_of_one_person_ask_the_installation_a_few_times(
     assert (await limited.post(allowed)).author == "wen"
 
 
+@pytest.mark.long
+@pytest.mark.req("W1b")
+async def test_questions_without_an_answer_are_limited_for_who_was_never_allowed(
+    github: SimulatedGitHub, turns: PersonTurns
+) -> None:
+    """While GitHub fails for the installation, a stranger does not make it ask without end. Who may speak tries on."""
+    limited = PersonTurns(turns.host, turns.ledger, HandClock())
+    await limited.post(order(github, "wen"))
+    github.faults.fail("GET /repos/*/installation", 502, times=10_000)
+    for _ in range(MOST_REFUSALS):
+        for login in ("rea", "wen"):
+            with pytest.raises(Transient):
+                await limited.post(order(github, login, key="k2"))
+    asked = asked_of_the_installation(github)
+    assert await fault_of(limited, order(github, "rea")) is TurnFault.TOO_MANY
+    assert asked_of_the_installation(github) == asked
+    github.faults.clear()
+    assert (await limited.post(order(github, "wen", key="k2"))).author == "wen"
+
+
 @pytest.mark.req("W1b")
 async def test_who_sees_no_repository_asks_nothing_of_the_installation(
     github: SimulatedGitHub, turns: PersonTurns

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.core.errors import Refused, Transient
+from bot.core.errors import PlangateError, Refused, Transient
 from bot.service.attempt_limit import AttemptLimit
 from tests.service.ground import HandClock
 
@@ -37,6 +37,13 @@ def test_attempts_are_forgotten_in_time_and_those_that_succeed_at_once() -> None
     assert not limit.has_room("a")
     clock.turn(1)
     assert limit.has_room("a")
+
+
+def test_attempts_without_an_answer_count_where_a_caller_says_so() -> None:
+    limit = AttemptLimit(HandClock(), per_account=1, in_all=9, seconds=60)
+    with pytest.raises(Transient), limit.count("a", PlangateError):
+        raise Transient("GitHub fails")
+    assert not limit.has_room("a")
 
 
 def test_an_attempt_may_take_longer_than_it_is_remembered() -> None:
