@@ -1,5 +1,6 @@
 """Connects pages to HTTP: each handler gets a visit and returns what to show; refusals become pages here."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -80,7 +81,7 @@ class Pages:
         visit: Visit | None = None
         try:
             visit = await self.dashboard.visit(request)
-            return self.response(request, visit, await work(visit))
+            return await asyncio.to_thread(self.response, request, visit, await work(visit))  # long texts take seconds
         except NotServed:
             return not_served()
         except NotSignedIn:
