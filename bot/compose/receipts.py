@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 from bot.compose.parts import key_of
 from bot.config.settings import Settings
@@ -37,9 +38,12 @@ def published_keys(settings: Settings) -> bytes:
 
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_bytes(content)
-    new.replace(path)
+    new = path.with_suffix(f".{uuid4().hex}")  # another thread or process may write at the same time
+    try:
+        new.write_bytes(content)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
