@@ -118,7 +118,12 @@ def decode_keys(content: bytes, *, where: str = KEYS_FILE) -> tuple[PublicKey, .
     """
     try:
         value = decode_json(content)
-        if value["v"] != 1 or value.keys() != {"v", "keys"} or not isinstance(value["keys"], list):
+        if (
+            value["v"] is True
+            or value["v"] != 1
+            or value.keys() != {"v", "keys"}
+            or not isinstance(value["keys"], list)
+        ):
             raise ValueError("it is not a list of keys of version 1")
         keys = tuple(map(_from_json, value["keys"]))
         if len({key.id for key in keys}) < len(keys):
@@ -160,8 +165,8 @@ def _from_json(row: Any) -> PublicKey:
     if unknown := set(row) - _ROW:  # such as a misspelled `revoked`
         raise ValueError(f"it has an unknown word: {min(unknown)}")
     times = {name: datetime.fromisoformat(row[name]) for name in ("since", "until", "revoked") if name in row}
-    if any(at.tzinfo is None for at in times.values()):
-        raise ValueError("a time has no time zone")
+    if any(at.tzinfo is None or "T" not in row[name] for name, at in times.items()):
+        raise ValueError("a time has no time zone, or no T before its hours")
     times = {name: at.astimezone(UTC) for name, at in times.items()}  # raises for a time that UTC does not have
     key = PublicKey(base64.b64decode(row["public"], validate=True), **times)
     if len(key.raw) != _RAW_BYTES or key.id != row["id"]:

@@ -1,6 +1,7 @@
 """Attacks on receipts: on spellings, frames, names of keys, lists of keys, and on what a clone says of itself."""
 
 import json
+import re
 import shutil
 import subprocess
 from base64 import b64decode, b64encode
@@ -163,6 +164,8 @@ def test_both_checkers_refuse_a_list_of_keys_with_a_word_twice(clone: Clone, che
         revoked.replace('"keys":', f'"keys": [{json.dumps(row)}], "keys":'),
         revoked.replace('"keys":', f'"keys": [{json.dumps(row)}], "other":'),
         whole.replace('"v": 1', '"v": 2, "v": 1'),
+        whole.replace('"v": 1', '"v": true'),
+        re.sub(r"(?<=\d)T(?=\d\d:)", " ", revoked),
     ):
         assert json.loads(listed)["v"] == 1
         with pytest.raises(Unreadable):

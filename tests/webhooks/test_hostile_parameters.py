@@ -85,7 +85,7 @@ class Served:
         kind = answer.headers.get("content-type", "")
         if path.startswith("/api/"):
             assert answer.status < 400 or kind == "application/problem+json", about
-        elif not path.startswith(FOR_PROGRAMS) and not path.startswith("/setup"):
+        elif not FOR_PROGRAMS.fullmatch(path) and not path.startswith("/setup"):
             assert "json" not in kind, about
             assert {name.lower() for name in HEADERS} <= answer.headers.keys(), about
 
@@ -133,7 +133,10 @@ def test_no_value_is_a_fault_on_any_route(served: Served) -> None:
             served.check(path, headers={name: text})
 
 
-@pytest.mark.parametrize("path", ("/no/such/page", "/threads/", "/threads/a/b/1/transcripts", "/assets/x", "/live/x"))
+@pytest.mark.parametrize(
+    "path",
+    ("/no/such/page", "/threads/", "/threads/a/b/1/transcripts", "/assets/x", "/live/x", "/healthzz", "/.well-known/x"),
+)
 def test_a_person_who_mistypes_an_address_gets_a_page(served: Served, path: str) -> None:
     answer = request(served.base, "GET", path)
     assert answer.status == 404

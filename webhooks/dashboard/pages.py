@@ -1,6 +1,7 @@
 """Connects pages to HTTP: each handler gets a visit and returns what to show; refusals become pages here."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -19,8 +20,11 @@ from webhooks.dashboard.render import templates
 from webhooks.dashboard.visits import Dashboard, NotAllowed, NotFound, NotSignedIn, Visit
 from webhooks.problems import API, Problem, problem_response
 
-FOR_PROGRAMS: Final = (API, "/webhooks/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/.well-known/")
-"""How the paths begin that programs ask for, and not people."""
+FOR_PROGRAMS: Final = re.compile(
+    rf"{re.escape(API)}.*|/webhooks/github|/healthz|/readyz|/metrics|/openapi\.json|/\.well-known/plangate-keys\.json",
+    re.DOTALL,
+)
+"""The paths that programs ask for, and not people."""
 ASSETS: Final = {"style.css": "text/css", "app.js": "text/javascript"}
 TABS: Final = (
     ("/", "Waiting for you"),
@@ -105,13 +109,13 @@ class Pages:
             raise NotFound
 
         async def refusal(request: Request, error: HTTPException) -> Response:
-            if request.scope["path"].startswith(FOR_PROGRAMS):
+            if FOR_PROGRAMS.fullmatch(request.scope["path"]):
                 answer: Response = await refuse(request, error)  # type: ignore[misc]  # FastAPI's, or ours
                 return answer
             return await self._answer(request, nothing)  # as for a page that there is, and that is not for them
 
         async def fault(request: Request, _: Exception) -> Response:
-            if request.scope["path"].startswith(FOR_PROGRAMS):
+            if FOR_PROGRAMS.fullmatch(request.scope["path"]):
                 fix = "try again; the log of the service has the cause"
                 return problem_response(Problem(500, "the service failed", request.scope["path"], fix))
             try:
