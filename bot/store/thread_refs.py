@@ -29,10 +29,10 @@ from bot.core.errors import PlangateError, Refused, Transient
 from bot.core.names import CommitId, ThreadNumber, thread_ref
 from bot.ports import Clock
 from bot.store.blob_cache import BlobCache
-from bot.store.kept_listing import KeptListing
 from bot.store.loose_objects import PLAIN, LooseObjects, TreeFile, start_bare_repository
 from bot.store.plumbing import Plumbing
 from bot.store.pushes import Pushes
+from bot.store.ref_listing import RefListing
 
 PAUSES: Final = (1.0, 2.0, 4.0, 8.0)
 """Seconds between attempts at one change. An attempt fails if another writer's succeeded or holds the lock."""
@@ -96,7 +96,7 @@ class ThreadRefs:
         self._upload = [f"--upload-pack={remote.upload_pack}"] if remote.upload_pack else []
         self._scratch = scratch.absolute()
         self.git = Plumbing(self._scratch, remote.environment, renew=remote.renew)
-        self._listing = KeptListing(self.git, self._remote, remote.upload_pack or "git upload-pack")
+        self._listing = RefListing(self.git, self._remote, remote.upload_pack or "git upload-pack")
         self.pushes = Pushes(self.git, self._remote, remote.receive_pack)
         self._clock = clock
         self._seen: dict[ThreadNumber, Tip] = {}

@@ -9,7 +9,7 @@ import pytest
 from bot.core import git_failures
 from bot.core.errors import Transient
 from bot.core.names import ThreadNumber
-from bot.store.ref_listing import list_refs
+from bot.store.ref_listing import RefListing
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.testing.github.bare import Bare
 from tests.contracts.conftest import StandingClock
@@ -59,9 +59,11 @@ def test_only_what_was_asked_for(request: pytest.FixtureRequest, repository: Pat
     bare.pack_refs({f"refs/plangate/threads/{number}": commit for number in (1, 2, 10)})
     remote = request.getfixturevalue(way)
     git = ThreadRefs(remote, tmp_path / "scratch.git", StandingClock()).git
-    listed = list_refs(git, remote.normalize(), "git upload-pack", "refs/plangate/threads/1", "HEAD")
+    listing = RefListing(git, remote.normalize(), "git upload-pack")
+    listed = listing.list("refs/plangate/threads/1", "HEAD")
     assert listed == dict.fromkeys(("HEAD", "refs/plangate/threads/1", "refs/plangate/threads/10"), commit)
-    assert list_refs(git, remote.normalize(), "git upload-pack", "refs/none/") == {}
+    assert listing.list("refs/none/") == {}
+    listing.close()
 
 
 @pytest.mark.req("E2", "PR3")
@@ -71,7 +73,7 @@ def test_a_server_that_fails_for_a_moment(
     """A listing or fetch that was answered with 502 is tried again after seconds, and the reader never knows."""
     refs_of("http", "first").commit(ONE, lambda tip: {} if tip.files else {"a": b"1"}, "first")
     refs = refs_of("http", "other")
-    site.broken = 3  # the helper that would be kept, and two listings by themselves
+    site.broken = 2
     assert refs.threads() == (ONE,)
     assert clock.waited == [*git_failures.PAUSES]
     site.heard = lambda body: setattr(site, "broken", int(b"command=fetch" in body and not clock.waited[2:]))
@@ -86,7 +88,7 @@ def test_a_server_that_stays_away(refs_of: Callable[[str, str], ThreadRefs], sit
     site.broken = 100
     with pytest.raises(Transient, match="502"):
         refs.look(ONE)
-    assert (100 - site.broken, clock.waited) == (4, [*git_failures.PAUSES])  # the helper that would be kept, and tries
+    assert (100 - site.broken, clock.waited) == (3, [*git_failures.PAUSES])
     site.broken = 0
     site.tokens.clear()
     with pytest.raises(Transient, match="refs cannot be listed"):

@@ -39,7 +39,7 @@ async def stopped(story: Story, model: Model, step: str) -> None:
         await asyncio.wait_for(looking, PATIENCE)
         assert written(story.github.requests[since:]) == []  # but the closing comment
         running = processes(story.host.settings.data_dir)
-        assert [each for each in running if " remote-http " not in each] == []  # which lists the thread's ref
+        assert [each for each in running if "remote-http" not in each] == []  # which lists the thread's ref
 
 
 @pytest.mark.req("PR3")

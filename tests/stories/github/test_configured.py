@@ -314,7 +314,7 @@ async def test_stopped_while_it_is_set_up(story: Story) -> None:
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
     assert (await story.rests()).stage is Stage.STOPPED
-    assert [each for each in processes(data) if " remote-http " not in each] == []  # which lists the thread's ref
+    assert [each for each in processes(data) if "remote-http" not in each] == []  # which lists the thread's ref
     assert story.model.worked == 0
     assert story.nothing_done()
 

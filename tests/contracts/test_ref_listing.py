@@ -4,14 +4,14 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from bot.core.errors import Transient
-from bot.store.kept_listing import KeptListing
 from bot.store.plumbing import Plumbing
+from bot.store.ref_listing import RefListing
 from bot.store.thread_refs import Remote
 from bot.testing.github.bare import Bare
 from tests.contracts.smart_http import Site
@@ -26,12 +26,11 @@ class Ground:
     remote: Remote
     folder: Path
     keep_seconds: float = 30.0
-    variables: dict[str, str] = field(default_factory=dict)
-    listing: KeptListing = field(init=False)
+    listing: RefListing = field(init=False)
 
     def __post_init__(self) -> None:
-        git = Plumbing(self.folder / "scratch.git", lambda: {**self.remote.environment(), **self.variables})
-        self.listing = KeptListing(git, self.remote.normalize(), "git upload-pack", self.keep_seconds)
+        git = Plumbing(self.folder / "scratch.git", self.remote.environment)
+        self.listing = RefListing(git, self.remote.normalize(), "git upload-pack", self.keep_seconds)
 
     def asked(self) -> list[str]:
         """List what the server was asked since the last call: the methods' parts of the addresses."""
@@ -76,18 +75,18 @@ def test_a_series_costs_one_request_each(make: Make, repository: Path) -> None:
     heads = ground.listing.list("refs/heads/")
     assert heads == {name: at for name, at in bare.refs().items() if name.startswith("refs/heads/")}
     assert ground.asked() == ALONE
-    (helper,) = ground.processes()
+    helper = ground.processes()
     assert ground.listing.list("refs/heads/") == heads
     assert ground.asked() == KEPT
     bare.move("refs/heads/more", heads["refs/heads/master"])
     assert ground.listing.list("refs/heads/m", "HEAD").keys() == {"HEAD", "refs/heads/master", "refs/heads/more"}
     assert ground.listing.list("refs/none/") == {}
     assert ground.asked() == KEPT * 2
-    assert ground.processes() == [helper]
+    assert ground.processes() == helper
 
 
 def test_what_no_longer_answers_is_replaced(make: Make) -> None:
-    """A helper that was killed, that the server failed, or that has other credentials costs a listing of its own."""
+    """A helper that was killed, or that the server failed, costs a new one."""
     ground = make()
     heads = ground.listing.list("refs/heads/")
     assert ground.listing.list("refs/heads/") == heads
@@ -99,35 +98,13 @@ def test_what_no_longer_answers_is_replaced(make: Make) -> None:
     assert ground.listing.list("refs/heads/") == heads
     ground.site.broken = 1
     assert ground.listing.list("refs/heads/") == heads
-    ground.asked()
-    ground.listing.list("refs/heads/")
-    ground.variables["GIT_HTTP_USER_AGENT"] = "another"
-    assert ground.asked() == ALONE
-    ground.listing.list("refs/heads/")
-    assert ground.asked() == ALONE
+    assert ground.asked() == KEPT * 2 + ALONE
 
 
-@pytest.mark.req("G1")
-def test_a_helper_has_the_settings_of_every_command(make: Make) -> None:
-    """It runs beside git, not below it: both the caller's settings and ours reach it, and no other variable."""
+def test_a_failure_is_told_with_a_kept_helper(make: Make) -> None:
+    """The error is git's reason."""
     ground = make()
     ground.listing.list("refs/heads/")
-    (helper,) = ground.processes()
-    pairs = Path(f"/proc/{helper}/environ").read_text().split("\0")
-    variables = dict(pair.split("=", 1) for pair in pairs if pair)
-    count = int(variables.pop("GIT_CONFIG_COUNT"))
-    settings = {variables.pop(f"GIT_CONFIG_KEY_{n}"): variables.pop(f"GIT_CONFIG_VALUE_{n}") for n in range(count)}
-    assert {"core.hooksPath", "credential.helper", "http.lowSpeedLimit"} <= settings.keys()
-    assert any(key.endswith(".extraHeader") for key in settings)
-    assert variables.pop("GIT_DIR") == str(ground.folder / "scratch.git")
-    assert variables.keys() <= {"PATH", "HOME", "LC_ALL", *(key for key in variables if key.startswith("GIT_"))}
-
-
-def test_a_failure_is_told_as_of_a_listing_by_itself(make: Make) -> None:
-    """The error is git's reason, whether a helper is kept or not."""
-    ground = make()
-    for _ in range(2):
-        ground.listing.list("refs/heads/")
     ground.site.broken = 2
     with pytest.raises(Transient, match="502"):
         ground.listing.list("refs/heads/")
@@ -135,17 +112,25 @@ def test_a_failure_is_told_as_of_a_listing_by_itself(make: Make) -> None:
 
 
 def test_a_server_that_is_down_is_asked_once_a_listing(make: Make) -> None:
-    """After a failure, the next listing starts no helper before it is done by itself; a success brings the helper."""
+    """Only a helper that answered is kept."""
     ground = make()
-    ground.site.broken = 3
+    ground.site.broken = 2
     for left in (1, 0):
         with pytest.raises(Transient, match="502"):
             ground.listing.list("refs/heads/")
         assert ground.site.broken == left
+        assert ground.processes() == []
     ground.listing.list("refs/heads/")
+    assert ground.processes() != []
+
+
+def test_a_listing_that_takes_too_long_is_ended(make: Make) -> None:
+    """After the time limit of a git command, the listing ends with its helper."""
+    ground = make()
+    ground.listing.git = replace(ground.listing.git, seconds=0.0)
+    with pytest.raises(Transient, match="git took too long"):
+        ground.listing.list("refs/heads/")
     assert ground.processes() == []
-    ground.listing.list("refs/heads/")
-    assert len(ground.processes()) == 1
 
 
 def test_an_unused_helper_ends_by_itself(make: Make) -> None:
