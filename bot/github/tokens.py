@@ -48,19 +48,18 @@ class AppJwt:
     async def token(self) -> str:
         """Return a new JWT: RS256, valid for 9 minutes (GitHub allows 10), issued a minute in the past to allow for
         clock skew."""
-        import jwt
-
-        def sign() -> str:
-            return jwt.encode(claims, _signing_key(self.private_key()), algorithm="RS256")
+        from github.Auth import AppAuth
 
         now = self.clock.now()
         claims = {"iat": int((now - _BACK).timestamp()), "exp": int((now + _JWT_LIFE).timestamp()), "iss": self.app}
         try:
-            return await asyncio.to_thread(sign)
-        except (ValueError, TypeError, AttributeError, jwt.PyJWTError):  # AttributeError: a public key
+            key = await asyncio.to_thread(_signing_key, self.private_key())
+        except (ValueError, TypeError):
             where = "PLANGATE_PRIVATE_KEY, PLANGATE_PRIVATE_KEY_PATH"
             fix = "set one of them to the PEM file from GitHub"
             raise Misconfigured("the App's private key cannot be read", where=where, fix=fix) from None
+        # Not AppAuth itself: it takes the time from the machine, and loads the key each time.
+        return str(await asyncio.to_thread(AppAuth.create_jwt_sign(lambda: key, "RS256"), claims))
 
     def replace_refused(self, token: str) -> bool:  # noqa: ARG002 - the port's
         """Return False: GitHub would refuse a new JWT as well."""
@@ -69,10 +68,17 @@ class AppJwt:
 
 @lru_cache(maxsize=2)
 def _signing_key(pem: str) -> Any:
-    """Return a loaded private key, cached: validating its numbers takes far longer than signing with it."""
-    from jwt.algorithms import RSAAlgorithm
+    """Return a loaded RSA key, cached: validating its numbers takes far longer than signing with it.
 
-    return RSAAlgorithm(RSAAlgorithm.SHA256).prepare_key(pem)
+    Raises ValueError or TypeError for anything else.
+    """
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    key = load_pem_private_key(pem.encode(), password=None)
+    if not isinstance(key, RSAPrivateKey):
+        raise TypeError
+    return key
 
 
 @dataclass(frozen=True, slots=True)
