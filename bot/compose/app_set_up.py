@@ -1,32 +1,36 @@
 """Creates the bot's GitHub App with a person at a browser: GitHub's manifest flow, from the first form to the
 saved secrets.
 
-- Each attempt has an unguessable state, which GitHub hands back with its code (W4a). A state leads to one App at most.
-- The order is: reserve space on the disk, exchange the code, save. GitHub accepts a code only once, so an App whose
-  secrets could not be saved stays in memory, and the same page saves them when it is loaded again.
-- After success no other attempt counts.
+- Each form has an unguessable state, which GitHub hands back with its code (W4a). Only the newest form counts.
+- GitHub hands out an App's private key once. If it cannot be saved, it stays in memory, and the same page saves it when
+  it is loaded again.
+- Credentials appear under their name once, complete and synced, readable by this user alone, and replace no other
+  file.
 """
 
 import asyncio
 import hmac
+import json
+import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Final
 
 from bot.clock import SystemClock
-from bot.compose.app_file import AppFile, prepare_app_file
+from bot.config.saved_app import FILE
 from bot.config.settings import GitHubSettings, Settings
 from bot.core.errors import Misconfigured, Refused, Transient
 from bot.core.secrets.redaction import Redactor
+from bot.disk import sync_folder
 from bot.github.app_manifest import EVENTS, CodeSpent, CreatedApp, WantedApp, exchange_code
 from bot.github.client import GitHubClient
 from bot.github.pace import WritePace
 from bot.github.tokens import StaticToken
 
-ATTEMPTS: Final = 16
-"""Number of forms that may wait for GitHub's answer. A further one withdraws the oldest."""
 TIMEOUT: Final = 20
 """Seconds to wait for GitHub, within the time that a request to the set-up may take."""
 _RELOAD: Final = "Reload this page to try again."
@@ -62,11 +66,10 @@ class AppSetUp:
     """One set-up. Its methods may run concurrently."""
 
     settings: Settings
-    file: AppFile
     client: GitHubClient
     created: CreatedApp | None = None
     """The App, once its credentials are saved."""
-    _attempts: list[_Attempt] = field(default_factory=list)
+    _attempt: _Attempt | None = None
     _saving: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -75,14 +78,14 @@ class AppSetUp:
         return self.settings.github.server_url
 
     @property
-    def is_saved(self) -> bool:
-        """Whether an App's credentials are on the disk, saved by this process or an earlier one."""
-        return self.file.path.exists()
+    def path(self) -> Path:
+        """Where the credentials will be."""
+        return self.settings.data_dir / FILE
 
     @property
-    def left_over(self) -> str:
-        """The page of Apps on which an earlier attempt may have left one, or "" if there is none."""
-        return self.file.left_over
+    def is_saved(self) -> bool:
+        """Whether an App's credentials are on the disk, saved by this process or an earlier one."""
+        return self.path.exists()
 
     def begin(self, *, name: str, organization: str, webhook_url: str, redirect_url: str) -> ManifestForm:
         """Return the form for an App of an organization, or of the person's own account ("").
@@ -90,9 +93,8 @@ class AppSetUp:
         GitHub sends the person back to `redirect_url` with a code and a new state.
         """
         app = WantedApp(name, organization, webhook_url)
-        attempt = _Attempt(secrets.token_urlsafe(32), app)
-        self._attempts = [*self._attempts[1 - ATTEMPTS :], attempt]
-        url = app.form_url(self.server_url, attempt.state)
+        self._attempt = _Attempt(secrets.token_urlsafe(32), app)
+        url = app.form_url(self.server_url, self._attempt.state)
         return ManifestForm(url, app.manifest(redirect_url), app.permissions, EVENTS)
 
     async def finish(self, state: str, code: str) -> CreatedApp:
@@ -101,31 +103,16 @@ class AppSetUp:
         Raises Refused if that is impossible, and Transient if loading the same page again may help. Its `where` is the
         page of the owner's Apps if an App may have been left there.
         """
-        attempt = self._find(state)
         async with self._saving:
-            if attempt not in self._attempts:
-                raise _unknown_state()
+            attempt = self._attempt
+            if attempt is None or not hmac.compare_digest(attempt.state.encode(), state.encode()):
+                what = "This answer of GitHub's does not belong to the newest form of this set-up"
+                raise Refused(what, fix="Begin again, and use the newest form.")
             if attempt.created is None:
-                await self._prepare(attempt)
                 attempt.created = await self._exchange(attempt, code)
             await self._save(attempt.created)
-            self._attempts.clear()
-            self.created = attempt.created
+            self._attempt, self.created = None, attempt.created
             return attempt.created
-
-    def _find(self, state: str) -> _Attempt:
-        for attempt in self._attempts:
-            if hmac.compare_digest(attempt.state.encode(), state.encode()):
-                return attempt
-        raise _unknown_state()
-
-    async def _prepare(self, attempt: _Attempt) -> None:
-        try:
-            await asyncio.to_thread(self.file.prepare, attempt.wanted.settings_url(self.server_url))
-        except OSError as error:
-            raise _disk_error(
-                error, f"GitHub's code was not used. Make room, or let this user write. {_RELOAD}"
-            ) from None
 
     async def _exchange(self, attempt: _Attempt, code: str) -> CreatedApp:
         """Return the App of a code. An answer that ends the attempt withdraws its state."""
@@ -135,37 +122,37 @@ class AppSetUp:
         except Transient as error:
             raise Transient(error.what, where=apps, fix=_RELOAD) from None
         except (CodeSpent, Refused) as error:
-            self._attempts.remove(attempt)
+            self._attempt = None
             raise Refused(error.what, where=apps, fix=_AFTERWARDS) from None
         for secret, kind in ((created.pem, "App key"), (created.webhook_secret, "webhook secret")):
             self.client.redactor.learn(secret, kind)
         self.client.redactor.learn(created.client_secret, "client secret")
         if difference := created.differs_from(attempt.wanted):
-            self._attempts.remove(attempt)
+            self._attempt = None
             why = f"This is not the App that you asked for: {difference}. Nothing was saved"
             raise Refused(why, where=apps, fix="Delete the App if it is yours, and begin again.")
         return created
 
     async def _save(self, created: CreatedApp) -> None:
         try:
-            await asyncio.to_thread(self.file.save, saved_variables(created, self.settings.github))
-        except OSError as error:
-            fix = f"The App exists, and only this process knows its key. Make room, or let this user write. {_RELOAD}"
-            raise _disk_error(error, fix) from None
-        except Misconfigured as error:
+            await asyncio.to_thread(save_app, self.path, saved_variables(created, self.settings.github))
+        except FileExistsError:
             raise Refused(
-                f"There are credentials of another App in {error.where}, which were kept",
+                f"There are credentials of another App in {self.path}, which were kept",
                 where=f"{created.html_url}",
                 fix="Delete the App that was just created, and start the service again.",
             ) from None
+        except OSError as error:
+            fix = f"The App exists, and only this process knows its key. Make room, or let this user write. {_RELOAD}"
+            raise Transient(f"The credentials cannot be saved: {error.strerror}", fix=fix) from None
 
 
 @contextmanager
 def open_app_set_up(settings: Settings, redactor: Redactor) -> Iterator[AppSetUp]:
     """Return a set-up for the data directory of the settings.
 
-    Raises Misconfigured if another process has one there, or if the settings name the web site of one server and the
-    API of another: the code of the first must not go to the second.
+    Raises OSError if the directory cannot be written, and Misconfigured if the settings name the web site of one server
+    and the API of another: the code of the first must not go to the second.
     """
     github, defaults, clock = settings.github, GitHubSettings(), SystemClock()
     if (github.server_url == defaults.server_url) != (github.api_url == defaults.api_url):
@@ -174,20 +161,25 @@ def open_app_set_up(settings: Settings, redactor: Redactor) -> Iterator[AppSetUp
             where="GITHUB_SERVER_URL, GITHUB_API_URL",
             fix="set both, for GitHub Enterprise Server to https://HOST and https://HOST/api/v3",
         )
-    connection = (
-        StaticToken(lambda: ""),
-        clock,
-        WritePace(clock, 0.0),
-        TIMEOUT,
-        redactor,
-        settings.network.authorities,
-    )
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    NamedTemporaryFile(dir=settings.data_dir).close()  # raises where the App could not be saved
+    pace, authorities = WritePace(clock, 0.0), settings.network.authorities
+    connection = (StaticToken(lambda: ""), clock, pace, TIMEOUT, redactor, authorities)
     client = GitHubClient(github.api_url, github.graphql_url, *connection)
-    with prepare_app_file(settings.data_dir) as file:
-        try:
-            yield AppSetUp(settings, file, client)
-        finally:
-            client.close()
+    try:
+        yield AppSetUp(settings, client)
+    finally:
+        client.close()
+
+
+def save_app(path: Path, variables: Mapping[str, str]) -> None:
+    """Write the credentials of an App, for this user only. Raises FileExistsError if there are some, and OSError."""
+    with NamedTemporaryFile("w", dir=path.parent, encoding="utf-8") as file:
+        json.dump(variables, file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+        os.link(file.name, path)  # unlike a rename, a link never replaces a file
+    sync_folder(path.parent)
 
 
 def saved_variables(created: CreatedApp, github: GitHubSettings) -> dict[str, str]:
@@ -206,13 +198,3 @@ def saved_variables(created: CreatedApp, github: GitHubSettings) -> dict[str, st
         "PLANGATE_CLIENT_SECRET": created.client_secret,
         **(addresses if github.server_url != defaults.server_url else {}),
     }
-
-
-def _unknown_state() -> Refused:
-    return Refused(
-        "This answer of GitHub's belongs to no form of this set-up", fix="Begin again, and use the newest form."
-    )
-
-
-def _disk_error(error: OSError, fix: str) -> Transient:
-    return Transient(f"The credentials cannot be saved: {error.strerror}", fix=fix)

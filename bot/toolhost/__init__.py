@@ -1,1 +1,2 @@
-"""The sandboxed process that runs tools on one checkout: it has no key, opens no socket but the tunnel's, imports nothing of the bot."""
+"""The sandboxed process that runs tools on one checkout. It has no key, imports nothing of the bot, and opens no socket
+but the tunnel's."""

@@ -99,7 +99,7 @@ class Ground:
 
     @property
     def file(self) -> Path:
-        return self.set_up.file.path
+        return self.set_up.path
 
     def visitor(self) -> Visitor:
         """Return somebody whom nobody has admitted."""

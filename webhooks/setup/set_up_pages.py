@@ -44,15 +44,13 @@ def security_headers(server_url: str) -> dict[str, str]:
     }
 
 
-def form_page(form: AppForm, server_url: str, left_over: str) -> str:
+def form_page(form: AppForm, server_url: str) -> str:
     """Return the page that asks which App to create."""
     host = escape(urlsplit(server_url).netloc)
-    note = f'<div class="note" role="note">{_left_over_note(left_over)}</div>' if left_over else ""
     content = f"""
 <h1>Create the GitHub App</h1>
 <p>Plangate speaks on GitHub as an App of yours. Be signed in at <a href="{escape(server_url)}">{host}</a> in this
 browser. Nothing is created before you confirm it there.</p>
-{note}
 <form method="post" action="/setup" novalidate>
 {_owner(form)}
 {_field(form, "name", "Name", f"At most {LONGEST_NAME} characters, and free on {host}.")}
@@ -141,16 +139,6 @@ def _input(form: AppForm, name: str, value: str, attributes: str) -> str:
     message = f'\n<p class="mistake" role="alert">{escape(mistake)}</p>' if mistake else ""
     fixed = 'autocomplete="off" autocapitalize="off" spellcheck="false"'
     return f'<input type="text" name="{name}" value="{escape(value)}" {attributes}{invalid} {fixed}>{message}'
-
-
-def _left_over_note(url: str) -> str:
-    link = f'<a href="{escape(url)}">{escape(url)}</a>' if url.startswith("http") else "the settings of its owner"
-    return (
-        "An earlier set-up ended before it saved the credentials of an App, and GitHub hands them out once. "
-        f"If there is a new App under {link}, delete it there. Or keep it: generate a private key and set a webhook "
-        "secret there, and start with <code>PLANGATE_APP_ID</code>, <code>PLANGATE_PRIVATE_KEY_PATH</code>, and "
-        "<code>PLANGATE_WEBHOOK_SECRET</code>."
-    )
 
 
 def _page(title: str, content: str, step: str = "Set-up") -> str:

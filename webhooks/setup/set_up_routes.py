@@ -84,7 +84,7 @@ class SetUpRoutes:
             return self._refusal(403, _UNKNOWN_BROWSER)
         if token is not None:  # the browser that was admitted opens the printed address again
             return RedirectResponse("/setup", 303, self._headers)
-        return self._page(form_page(self._form, self.set_up.server_url, self.set_up.left_over))
+        return self._page(form_page(self._form, self.set_up.server_url))
 
     def _admit(self, token: str) -> Response:
         """Exchange the token for the cookie, and lead the browser to an address without the token."""
@@ -107,7 +107,7 @@ class SetUpRoutes:
             return self._refusal(400, _FOREIGN_FORM)
         form = read_form(fields, self.set_up.server_url)
         if form.mistakes:
-            return self._page(form_page(form, self.set_up.server_url, self.set_up.left_over), 422)
+            return self._page(form_page(form, self.set_up.server_url), 422)
         self._form = form
         callback = f"http://{request.headers['host']}/setup/callback"
         choices = {"name": form.name, "organization": form.owner, "webhook_url": form.webhook_url}
@@ -130,7 +130,7 @@ class SetUpRoutes:
         settings = self.set_up.settings
         text = done_page(
             (created.name, created.installation_url),
-            str(self.set_up.file.path),
+            str(self.set_up.path),
             created.external_url.rstrip("/") + HOOK_PATH,
             has_model=bool(settings.api_key or settings.identity),
         )
