@@ -1,6 +1,7 @@
 """What `plangate doctor --live` does in a disposable repository. It writes only texts of this program.
 
-Each method raises Refused where the token may not do it, and Transient.
+Each method raises Refused where the token may not do it, and Transient. Their pages at https://docs.github.com/en/rest:
+git/refs, repos/contents, repos/rules, actions/secrets, actions/workflows, actions/workflow-runs, pulls/reviews.
 """
 
 import base64
@@ -16,8 +17,6 @@ from bot.github.comments import MINIMIZE
 from bot.github.people import WHO, actor, rest_actor, time
 from bot.github.repository import Address
 
-MESSAGE: Final = "Add a file of plangate doctor --live"
-"""Message of the commits of `write_file`."""
 _RULES: Final = ("creation", "update", "deletion", "non_fast_forward")
 # https://docs.github.com/en/graphql/reference/objects#usercontentedit
 _EDITS: Final = f"""
@@ -36,9 +35,8 @@ query ($id: ID!) {{
 
 @dataclass(frozen=True, slots=True)
 class LiveComment:
-    """A comment on an issue: its numbers, author, and text."""
+    """A comment on an issue."""
 
-    id: int
     node: str
     url: str
     author: Actor
@@ -61,32 +59,32 @@ class LiveRepository:
     client: GitHubClient
     at: Address
 
-    async def commits(self, limit: int) -> list[tuple[str, str]]:
-        """Return the id and the message of the newest commits of the default branch, newest first.
+    async def commit_count(self, limit: int) -> int:
+        """Return how many commits the default branch has, at most `limit`. Raises Missing or Unprocessable for none."""
+        return await self._count("commits", {"per_page": limit})
 
-        Raises Missing or Unprocessable without any.
-        """
-        commits, _ = await self.client.page(f"{self.at.path}/commits", {"per_page": limit})
-        return [(str(commit["sha"]), str(commit["commit"]["message"])) for commit in commits]
+    async def open_thread_count(self) -> int:
+        """Return how many issues and pull requests are open, at most 100."""
+        return await self._count("issues", {"state": "open", "per_page": 100})
 
-    async def open_titles(self) -> frozenset[str]:
-        """Return the titles of the open issues and pull requests, of at most 100 of them."""
-        issues, _ = await self.client.page(f"{self.at.path}/issues", {"state": "open", "per_page": 100})
-        return frozenset(str(issue["title"]) for issue in issues)
+    async def deployment_count(self, environment: str) -> int:
+        """Return how many deployments to an environment there are, at most 100."""
+        return await self._count("deployments", {"environment": environment, "per_page": 100})
+
+    async def run_count(self, event: str) -> int:
+        """Return how many runs an event has started, at most 100."""
+        return await self._count("actions/runs", {"event": event, "per_page": 100}, items="workflow_runs")
+
+    async def _count(self, path: str, parameters: Mapping[str, str | int], items: str = "") -> int:
+        return len((await self.client.page(f"{self.at.path}/{path}", dict(parameters), items=items))[0])
 
     async def refs(self, prefix: str) -> Mapping[str, str]:
-        """Return the refs whose names begin with ``refs/`` and `prefix`, with their objects.
-
-        https://docs.github.com/en/rest/git/refs#list-matching-references
-        """
+        """Return the refs whose names begin with ``refs/`` and `prefix`, with their objects."""
         refs = await self.client.get(f"{self.at.path}/git/matching-refs/{quote(prefix)}")
         return {str(ref["ref"]): str(ref["object"]["sha"]) for ref in refs}
 
     async def add_branch(self, name: str, commit: str) -> None:
-        """Create a branch.
-
-        https://docs.github.com/en/rest/git/refs#create-a-reference
-        """
+        """Create a branch."""
         await self.client.post(f"{self.at.path}/git/refs", {"ref": f"refs/heads/{name}", "sha": commit})
 
     async def set_branch(self, name: str, commit: str) -> None:
@@ -99,19 +97,13 @@ class LiveRepository:
             await self.client.delete(f"{self.at.path}/git/{quote(ref)}")
 
     async def write_file(self, path: str, text: str, branch: str) -> None:
-        """Commit a new file.
-
-        https://docs.github.com/en/rest/repos/contents#create-or-update-file-contents
-        """
+        """Commit a new file."""
         content = base64.b64encode(text.encode()).decode()
-        body: Json = {"message": MESSAGE, "content": content, "branch": branch}
+        body: Json = {"message": "Add a file of plangate doctor --live", "content": content, "branch": branch}
         await self.client.put(f"{self.at.path}/contents/{quote(path)}", body)
 
     async def add_ruleset(self, name: str) -> None:
-        """Protect every branch from everybody.
-
-        https://docs.github.com/en/rest/repos/rules#create-a-repository-ruleset
-        """
+        """Protect every branch from everybody."""
         body: Json = {
             "name": name,
             "target": "branch",
@@ -121,19 +113,14 @@ class LiveRepository:
         }
         await self.client.post(f"{self.at.path}/rulesets", body)
 
-    async def remove_rulesets(self, name: str) -> int:
-        """Delete every ruleset of that name, the newest first, and return how many there were."""
-        every = [ruleset async for ruleset in self.client.pages(f"{self.at.path}/rulesets")]
-        numbers = sorted((int(ruleset["id"]) for ruleset in every if ruleset["name"] == name), reverse=True)
-        for number in numbers:
-            await self.client.delete(f"{self.at.path}/rulesets/{number}")
-        return len(numbers)
+    async def remove_rulesets(self, name: str) -> None:
+        """Delete every ruleset of that name."""
+        for ruleset in [each async for each in self.client.pages(f"{self.at.path}/rulesets")]:
+            if ruleset["name"] == name:
+                await self.client.delete(f"{self.at.path}/rulesets/{ruleset['id']}")
 
     async def add_environment(self, name: str, secret: str, value: str) -> None:
-        """Create an environment with one secret, which is sealed with GitHub's key for it.
-
-        https://docs.github.com/en/rest/actions/secrets#create-or-update-an-environment-secret
-        """
+        """Create an environment with one secret, which is sealed with GitHub's key for it."""
         from github.PublicKey import encrypt
 
         path = f"{self.at.path}/environments/{quote(name, safe='')}"
@@ -146,42 +133,20 @@ class LiveRepository:
         """Delete an environment with its secrets."""
         await self.client.delete(f"{self.at.path}/environments/{quote(name, safe='')}")
 
-    async def deployment_count(self, environment: str) -> int:
-        """Return how many deployments to an environment there are, at most 100."""
-        deployments, _ = await self.client.page(
-            f"{self.at.path}/deployments", {"environment": environment, "per_page": 100}
-        )
-        return len(deployments)
-
     async def dispatch(self, workflow: str, branch: str, inputs: Mapping[str, str]) -> None:
-        """Start a run of a workflow. Raises Missing while GitHub does not know it.
-
-        https://docs.github.com/en/rest/actions/workflows#create-a-workflow-dispatch-event
-        """
+        """Start a run of a workflow. Raises Missing while GitHub does not know it."""
         path = f"{self.at.path}/actions/workflows/{workflow}/dispatches"
         await self.client.post(path, {"ref": branch, "inputs": dict(inputs)})
-
-    async def run_count(self, event: str) -> int:
-        """Return how many runs an event has started, at most 100.
-
-        https://docs.github.com/en/rest/actions/workflow-runs#list-workflow-runs-for-a-repository
-        """
-        runs, _ = await self.client.page(
-            f"{self.at.path}/actions/runs", {"event": event, "per_page": 100}, items="workflow_runs"
-        )
-        return len(runs)
 
     async def open_issue(self, title: str, text: str) -> int:
         """Open an issue, and return its number."""
         return int((await self.client.post(f"{self.at.path}/issues", {"title": title, "body": text}))["number"])
 
-    async def close_threads(self, title: str) -> int:
-        """Close every open issue and pull request of that title, and return how many there were. GitHub keeps them."""
-        every = [issue async for issue in self.client.pages(f"{self.at.path}/issues", {"state": "open"})]
-        numbers = [int(issue["number"]) for issue in every if issue["title"] == title]
-        for number in numbers:
-            await self.client.change(f"{self.at.path}/issues/{number}", {"state": "closed"})
-        return len(numbers)
+    async def close_threads(self, title: str) -> None:
+        """Close every open issue and pull request of that title. GitHub keeps them."""
+        for issue in [each async for each in self.client.pages(f"{self.at.path}/issues", {"state": "open"})]:
+            if issue["title"] == title:
+                await self.client.change(f"{self.at.path}/issues/{issue['number']}", {"state": "closed"})
 
     async def add_comment(self, number: int, text: str) -> LiveComment:
         """Comment on an issue."""
@@ -208,28 +173,19 @@ class LiveRepository:
         return int((await self.client.post(f"{self.at.path}/pulls", body))["number"])
 
     async def review(self, number: int, path: str, remarks: int) -> int:
-        """Submit a review with that many comments on the first line of a file. Return the number of the first one.
-
-        https://docs.github.com/en/rest/pulls/reviews#create-a-review-for-a-pull-request
-        """
+        """Submit a review with that many comments on the first line of a file. Return the number of the first one."""
         remark: Json = {"path": path, "line": 1, "side": "RIGHT", "body": "A remark"}
         pull = f"{self.at.path}/pulls/{number}"
-        await self.client.post(
-            f"{pull}/reviews", {"event": "COMMENT", "body": "A review", "comments": [remark] * remarks}
-        )
+        review: Json = {"event": "COMMENT", "body": "A review", "comments": [remark] * remarks}
+        await self.client.post(f"{pull}/reviews", review)
         comments, _ = await self.client.page(f"{pull}/comments", {"per_page": 100})
         return int(comments[0]["id"])
 
     async def reply(self, number: int, remark: int) -> None:
-        """Reply to a comment in a review.
-
-        https://docs.github.com/en/rest/pulls/comments#create-a-reply-for-a-review-comment
-        """
+        """Reply to a comment in a review."""
         await self.client.post(f"{self.at.path}/pulls/{number}/comments/{remark}/replies", {"body": "A reply"})
 
 
 def _comment(comment: Json) -> LiveComment:
     author = rest_actor(comment["user"])
-    return LiveComment(
-        int(comment["id"]), str(comment["node_id"]), str(comment["html_url"]), author, str(comment["body"] or "")
-    )
+    return LiveComment(str(comment["node_id"]), str(comment["html_url"]), author, str(comment["body"] or ""))

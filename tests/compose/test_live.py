@@ -132,48 +132,6 @@ async def test_the_simulated_github_answers_jobs_as_expected(bench: Bench, tmp_p
     assert bench.state() == before
 
 
-@pytest.mark.timeout(60)
-async def test_the_next_run_removes_what_a_killed_one_left(bench: Bench) -> None:
-    """Nothing was removed, as after kill -9: the next run does not take it for use, and removes all of it by name."""
-    before = bench.state()
-    broken = ("DELETE *", f"PATCH /repos/{HOME}/*")
-    for requests in broken:
-        bench.github.faults.plan(requests, Fault("status", 403), times=999)
-    await bench.run(skipped=range(2, 10))
-    bench.github.faults.clear()
-    left = bench.state()
-    assert left != before
-    bench.said.clear()
-    bench.confirmed = False
-    with pytest.raises(Misconfigured, match="not confirmed"):
-        await bench.run()
-    assert bench.state() == left
-    bench.confirmed = True
-    await bench.run(skipped=range(1, 10))
-    assert bench.state() == before
-    told = [line for line in bench.said if line.startswith("Removed what an earlier run left behind: ")]
-    for what in (
-        "ruleset plangate-live",
-        "refs/heads/plangate-live",
-        "refs/plangate/live",
-        "2 commits on main",
-        "thread",
-    ):
-        assert any(what in line for line in told), what
-
-
-async def test_a_commit_of_somebody_keeps_the_branch(bench: Bench) -> None:
-    """On top of what a killed run committed somebody pushed: the repository counts as one in use."""
-    bench.github.faults.plan("PATCH *", Fault("status", 403), times=999)
-    await bench.run(skipped=range(1, 10))
-    bench.github.faults.clear()
-    bench.github.world.person("ada").push(HOME, {"a.txt": "mine\n"})
-    left = bench.state()
-    with pytest.raises(Misconfigured, match="after those of an earlier run"):
-        await bench.run()
-    assert bench.state() == left
-
-
 REFUSALS: dict[str, Callable[[Bench], object]] = {
     "it has 3 stars": lambda bench: bench.github.world.set_settings(HOME, stars=3),
     "it is archived": lambda bench: bench.github.world.change_repository(HOME, archived=True),

@@ -1,8 +1,10 @@
 """The experiments that need a runner: jobs of a workflow in the repository answer in comments on the issue."""
 
+import asyncio
 import re
 import secrets
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
 
@@ -11,7 +13,6 @@ from bot.compose.live.testbed import NAME, NotRun, Testbed
 from bot.core.actor import ActorKind
 from bot.core.errors import Refused
 from bot.github.errors import Missing
-from bot.github.live_repository import LiveComment
 
 WORKFLOW: Final = f"{NAME}.yml"
 KEY_NAME: Final = "PLANGATE_LIVE"
@@ -26,8 +27,7 @@ class ExperimentJobs:
     """The jobs of the experiments: started once, and asked by several experiments."""
 
     testbed: Testbed
-    _answers: dict[str, str] = field(default_factory=dict)
-    _failed: NotRun | None = None
+    _job: asyncio.Task[Mapping[str, str]] | None = None
     _unprotected: NotRun | None = None
     """Why no ruleset protected the branches."""
 
@@ -42,16 +42,12 @@ class ExperimentJobs:
 
     async def answer(self, key: str) -> str:
         """Return what the job saw. Raises NotRun without a runner."""
-        if self._failed is None and not self._answers:
-            try:
-                await self._run_job()
-            except NotRun as error:
-                self._failed = error
-        if self._failed is not None:
-            raise NotRun(self._failed.what)
-        if key not in self._answers:
+        if self._job is None:
+            self._job = asyncio.ensure_future(self._run_job())
+        answers = await self._job
+        if key not in answers:
             raise NotRun("the job did not answer; its log says why")
-        return self._answers[key]
+        return answers[key]
 
     async def refs(self) -> str:
         """Return what the job saw of its pushes under a ruleset."""
@@ -62,7 +58,7 @@ class ExperimentJobs:
 
     async def schedule(self) -> str:
         """Return the kind of the sender of a scheduled run."""
-        await self._require_runner()
+        await self.answer("end")
         console, limit = self.testbed.console, self.testbed.console.patience.schedule
         console.tell(f"Waiting up to {limit / 60:.0f} minutes for a scheduled run (Enter skips).")
 
@@ -73,7 +69,7 @@ class ExperimentJobs:
 
     async def review(self) -> str:
         """Return how many runs a review with several comments starts."""
-        await self._require_runner()
+        await self.answer("end")
         testbed = self.testbed
         before = await testbed.repository.run_count("pull_request_review")
         await testbed.repository.review(await open_pull(testbed), FILE, REMARKS)
@@ -85,11 +81,8 @@ class ExperimentJobs:
         await testbed.console.clock.sleep(_SETTLED)
         return str(await testbed.repository.run_count("pull_request_review") - before)
 
-    async def _require_runner(self) -> None:
-        await self.answer("end")
-
-    async def _run_job(self) -> None:
-        """Run the job with everything that it needs, and collect its answers."""
+    async def _run_job(self) -> Mapping[str, str]:
+        """Run the job with everything that it needs, and return its answers."""
         testbed = self.testbed
         testbed.undo_with(f"environment {NAME}", lambda: testbed.repository.remove_environment(NAME))
         try:
@@ -121,18 +114,17 @@ class ExperimentJobs:
             await testbed.wait(testbed.console.patience.runner, look, "the answers of the job")
         except NotRun as error:
             raise NotRun(f"needs a runner: {error.what}") from error
-        self._answers = await self._job_comments()
-        self._answers["secret"] += f", {await testbed.repository.deployment_count(NAME)} deployments"
+        answers = await self._job_comments()
+        deployments = await testbed.repository.deployment_count(NAME)
+        return answers | {"secret": f"{answers['secret']}, {deployments} deployments"}
 
     async def _job_comments(self) -> dict[str, str]:
         """Return the comments of jobs on the issue, without those of people."""
         comments: dict[str, str] = {}
         for comment in await self.testbed.repository.comments(self.testbed.issue):
-            answers = dict(_ANSWER.findall(comment.text)) if comment.author.kind is ActorKind.BOT else {}
-            comments |= answers | ({"identity": _identity(comment)} if "end" in answers else {})
+            author = comment.author
+            answers = dict(_ANSWER.findall(comment.text)) if author.kind is ActorKind.BOT else {}
+            if "end" in answers:
+                answers["identity"] = f"{author.id} {author.login} {author.kind.name.title()}"
+            comments |= answers
         return comments
-
-
-def _identity(comment: LiveComment) -> str:
-    """Return who wrote a comment: number, login, and kind."""
-    return f"{comment.author.id} {comment.author.login} {comment.author.kind.name.title()}"

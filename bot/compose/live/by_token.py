@@ -49,10 +49,9 @@ async def protect_branches(testbed: Testbed) -> None:
 
 async def watch_tick(testbed: Testbed) -> str:
     """Ask a person to tick a box with another account, and read who edited the comment."""
-    posted = f"{BOX}\n\n<!-- {NAME} -->"
+    posted, limit = f"{BOX}\n\n<!-- {NAME} -->", testbed.console.patience.person
     comment = await testbed.repository.add_comment(testbed.issue, posted)
     testbed.console.tell(f"Please tick the box in {comment.url}, with another account than the token's if you can.")
-    limit = testbed.console.patience.person
     testbed.console.tell(f"The experiment waits {limit / 60:.0f} minutes. Press Enter to skip it.")
 
     async def look() -> str | None:
@@ -87,13 +86,11 @@ async def write_words(testbed: Testbed) -> str:
 
 async def open_pull(testbed: Testbed) -> int:
     """Open a pull request that adds one file to the head of the default branch."""
-    branch = testbed.profile.default_branch
-    heads = await testbed.repository.refs(f"heads/{branch}")
     remove_later(testbed, f"refs/heads/{NAME}")
-    await testbed.repository.add_branch(NAME, heads[f"refs/heads/{branch}"])
+    await testbed.repository.add_branch(NAME, await testbed.default_head())
     await testbed.repository.write_file(FILE, "One line.\n", NAME)
     testbed.undo_with(f"the pull request {PULL}", lambda: testbed.repository.close_threads(PULL))
-    return await testbed.repository.open_pull(PULL, NAME, branch)
+    return await testbed.repository.open_pull(PULL, NAME, testbed.profile.default_branch)
 
 
 async def switch_workflow(testbed: Testbed) -> str:
