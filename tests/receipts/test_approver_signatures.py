@@ -246,10 +246,10 @@ class CountedGit(Plumbing):
 
     started: list[str] = field(default_factory=list)
 
-    def run(self, *arguments: str, stdin: bytes = b"", opening: bytes = b"") -> GitResult:
+    def run(self, *arguments: str, stdin: bytes = b"") -> GitResult:
         """Run one, and note its command."""
         self.started.append(arguments[0])
-        return Plumbing.run(self, *arguments, stdin=stdin, opening=opening)
+        return Plumbing.run(self, *arguments, stdin=stdin)
 
 
 @pytest.mark.req("RC3")
