@@ -60,7 +60,7 @@ SERVICE = "service imports what it keeps moving, and settings"
 SHELLS = "shells stand on compose and know no other shell, but for the command line"
 REACH = "shells reach rooms through compose, but for what they read and show"
 SERVERS = "web servers are imported by testing and webhooks alone"
-TOOLHOST = "toolhost imports core.names and opens no socket, but for the tunnel"
+TOOLHOST = "toolhost imports nothing of the bot and opens no socket, but for the tunnel"
 PLANTS = (
     Plant(SERVICE, "bot.service.planted", "bot.compose.parts"),
     Plant(SERVICE, "bot.service.planted", "bot.agent.loop"),
@@ -98,14 +98,13 @@ PLANTS = (
     Plant("testing is imported by the demo alone", "bot.compose.local", "bot.testing"),
     Plant("anthropic is imported by agent.model alone", "bot.agent", "anthropic"),
     Plant("PyGithub is imported by github alone", "bot.workflow", "github"),
-    Plant("GitPython is imported by workspace and testing alone", "bot.store", "git"),
+    Plant("GitPython is imported by workspace alone", "bot.store", "git"),
     Plant(SERVERS, "bot.demo", "uvicorn"),
     Plant(SERVERS, "bot.cli.main", "fastapi"),
 )
 ALLOWED = (
     Plant("agent imports core and ports", "bot.agent.planted", "bot.core.plan"),
     Plant("anthropic is imported by agent.model alone", "bot.agent.model.planted", "anthropic"),
-    Plant(TOOLHOST, "bot.toolhost.planted", "bot.core.names"),
     Plant(REACH, "webhooks.planted", "bot.github.deliveries"),
     Plant(SERVERS, "webhooks.planted", "fastapi"),
 )

@@ -115,7 +115,7 @@ class LiveRepository:
 
     async def remove_rulesets(self, name: str) -> None:
         """Delete every ruleset of that name."""
-        for ruleset in [each async for each in self.client.pages(f"{self.at.path}/rulesets")]:
+        for ruleset in [ruleset async for ruleset in self.client.pages(f"{self.at.path}/rulesets")]:
             if ruleset["name"] == name:
                 await self.client.delete(f"{self.at.path}/rulesets/{ruleset['id']}")
 
@@ -144,7 +144,7 @@ class LiveRepository:
 
     async def close_threads(self, title: str) -> None:
         """Close every open issue and pull request of that title. GitHub keeps them."""
-        for issue in [each async for each in self.client.pages(f"{self.at.path}/issues", {"state": "open"})]:
+        for issue in [issue async for issue in self.client.pages(f"{self.at.path}/issues", {"state": "open"})]:
             if issue["title"] == title:
                 await self.client.change(f"{self.at.path}/issues/{issue['number']}", {"state": "closed"})
 
