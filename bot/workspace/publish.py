@@ -195,9 +195,9 @@ class Publisher:
     async def _push_commit(self, clone: Path, commit: CommitId, order: CommitOrder) -> run.ProcessResult:
         source, ref = self.mirror.source, f"refs/heads/{order.branch}"
         through = (f"--receive-pack={source.receive_pack}",) if source.receive_pack else ()
-        command = ("push", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", *through)
+        options = ("--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", *through)
         lease, what = f"--force-with-lease={ref}:{order.expected or ''}", ("--", source.location, f"{commit}:{ref}")
-        return await self.mirror.reach(clone, *command, lease, *what, settings={} if through else _NEGOTIATED)
+        return await self.mirror.reach(clone, "push", *options, lease, *what, settings={} if through else _NEGOTIATED)
 
 
 async def _approved_tree(clone: Path, changes: Sequence[PathChange], plan: PlanDocument, order: CommitOrder) -> str:
