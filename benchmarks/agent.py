@@ -24,8 +24,7 @@ from pathlib import Path
 
 from bot.testing.host import host_application
 from bot.testing.model.reply import call, say
-from bot.testing.model.routes import application
-from bot.testing.model.server import ScriptedModel
+from bot.testing.model.server import ScriptedModel, application
 
 HERE = Path(__file__).parent
 PROMPT = "Read around in this repository and tell what it is."

@@ -41,8 +41,7 @@ from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.reply import Fault, Reply
 from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.server import ScriptedModel
-from bot.testing.sample import REQUEST, make
-from bot.testing.story import policy
+from bot.testing.sample import REQUEST, make, policy
 
 ROOT: Final = Path(__file__).parents[1]
 PACKAGES: Final = "python3,python3-venv,python3-pip,git,curl,ca-certificates,procps"

@@ -66,7 +66,7 @@ def _model(folder: Path, *, real: bool) -> Iterator[Settings]:
         yield own
         return
     from bot.testing.model.server import ScriptedModel
-    from bot.testing.story import policy
+    from bot.testing.sample import policy
 
     with ScriptedModel(policy, latency=LATENCY) as server:
         yield replace(own, api_key=Secret("of-no-use"), base_url=server.base_url, output_cap=None, extra_body={})

@@ -13,12 +13,16 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from starlette.routing import BaseRoute
-    from starlette.types import ASGIApp
-    from uvicorn import Server
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+from uvicorn import Server
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 STARTUP_SECONDS = 10
 BACKLOG = 1024
@@ -48,9 +52,6 @@ def host_application(app: ASGIApp, port: int = 0, *, interface: str = "127.0.0.1
 
 @contextmanager
 def serve_routes(routes: Sequence[BaseRoute], port: int = 0) -> Iterator[str]:
-    """Serve routes while the context is open, and yield the base address."""
-    from starlette.applications import Starlette
-
     with host_application(Starlette(routes=[*routes]), port) as address:
         yield address
 
@@ -58,9 +59,6 @@ def serve_routes(routes: Sequence[BaseRoute], port: int = 0) -> Iterator[str]:
 @contextmanager
 def receive_webhooks(take: Callable[[str, bytes], None]) -> Iterator[str]:
     """Receive webhooks while the context is open, and yield the address. `take` gets each event's name and body."""
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Route
 
     async def deliver(request: Request) -> Response:
         take(request.headers.get("x-github-event", ""), await request.body())
@@ -79,12 +77,10 @@ class _Host:
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     def run(self) -> None:
-        """Serve until `stop`, in the calling thread."""
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._serve())
 
     def stop(self) -> None:
-        """Stop serving. Any thread may call this."""
         self._loop.call_soon_threadsafe(self._stopping.set)
 
     async def _serve(self) -> None:
@@ -106,16 +102,11 @@ class _Host:
 
 
 def _quiet_server(app: ASGIApp) -> Server:
-    import uvicorn
-    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
     log = logging.getLogger(__name__)
     # Intentionally cut answers need no log entry, and the application reports its own errors.
     log.setLevel(logging.CRITICAL)
 
     class QuietProtocol(HttpToolsProtocol):
-        """The HTTP protocol without logging."""
-
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             self.logger = log

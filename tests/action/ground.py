@@ -17,7 +17,7 @@ from bot.testing.github.credentials import job_token
 from bot.testing.github.entities import Comment, Issue
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.server import ScriptedModel
-from bot.testing.story import policy
+from bot.testing.sample import policy
 
 ROOT: Final = Path(__file__).parents[2]
 ACT: Final = Path(sys.executable).with_name("act")

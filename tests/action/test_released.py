@@ -15,8 +15,7 @@ from typing import Final
 
 import pytest
 
-from bot.testing.sample import REQUEST, make
-from bot.testing.story import NAMED
+from bot.testing.sample import NAMED, REQUEST, make
 from tests.action.ground import ROOT, copy_workflow, staged
 from tests.action.test_archive import Quiet
 

@@ -6,8 +6,7 @@ from typing import Final
 
 import pytest
 
-from bot.testing.sample import FILES, REQUEST, make
-from bot.testing.story import NAMED
+from bot.testing.sample import FILES, NAMED, REQUEST, make
 from tests.action.ground import copy_workflow, staged
 
 TASK: Final = """\

@@ -15,8 +15,7 @@ from bot.agent.subagents.resuming import BEGAN, ENDED
 from bot.cli.replay import show
 from bot.core.names import SessionId
 from bot.core.transcript import FORMAT, Json, Line, LineKind, decode
-from bot.testing.model.replayed import replay_policy
-from bot.testing.model.reply import Fault, Policy, Reply, call, say, several, think
+from bot.testing.model.reply import Fault, Policy, Reply, call, replay_policy, say, several, think
 from bot.testing.model.request_view import ModelRequest
 from bot.workflow.execution.verification import BASELINE
 from tests.agent.conftest import Open

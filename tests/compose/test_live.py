@@ -25,11 +25,10 @@ from bot.core.errors import Misconfigured
 from bot.ports import Clock
 from bot.service.connections import JOB_ID
 from bot.testing.github import credentials
-from bot.testing.github.administrator_settings import RulesetSettings
+from bot.testing.github.entities import RulesetSettings
 from bot.testing.github.faults import Fault
 from bot.testing.github.simulated_github import SimulatedGitHub
-from bot.testing.github.turned_clock import TurnedClock
-from bot.testing.github.world import ACTIONS_BOT
+from bot.testing.github.world import ACTIONS_BOT, TurnedClock
 from tests import forks
 from tests.compose.experiment_jobs import ExperimentJobs
 from tests.github.test_oracles import oracle, problems

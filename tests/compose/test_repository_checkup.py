@@ -13,7 +13,7 @@ from bot.config.environment import settings_of_person
 from bot.core.errors import Misconfigured
 from bot.github.labels import OPEN_LABEL
 from bot.testing.github import credentials
-from bot.testing.github.administrator_settings import EnvironmentSettings, RulesetSettings
+from bot.testing.github.entities import EnvironmentSettings, RulesetSettings
 from bot.testing.github.person import Person
 from bot.testing.github.simulated_github import SimulatedGitHub
 

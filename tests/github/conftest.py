@@ -24,7 +24,7 @@ from bot.github.turns import Listener
 from bot.ports import Dialogue
 from bot.testing.github import credentials
 from bot.testing.github.simulated_github import SimulatedGitHub
-from bot.testing.github.turned_clock import TurnedClock
+from bot.testing.github.world import TurnedClock
 
 HOME = "acme/pocket"
 ROLES = {"ada": "admin", "mia": "maintain", "will": "write", "tom": "triage", "rea": "read"}

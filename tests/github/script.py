@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from bot.github.client import GitHubClient
 from bot.github.pace import WritePace
-from bot.testing.github.turned_clock import TurnedClock
+from bot.testing.github.world import TurnedClock
 from bot.testing.host import host_application
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from bot.github.errors import RateLimited
 from bot.github.pace import BURST, WritePace
-from bot.testing.github.turned_clock import TurnedClock
+from bot.testing.github.world import TurnedClock
 
 
 async def write(pace: WritePace, at: list[float], *, reaction: bool = False) -> None:

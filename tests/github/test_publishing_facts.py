@@ -10,8 +10,8 @@ from bot.github.client import GitHubClient
 from bot.github.pace import WritePace
 from bot.github.publishing_facts import PublishingReader, _breaks
 from bot.github.tokens import StaticToken
-from bot.testing.github.administrator_settings import RulesetSettings
 from bot.testing.github.credentials import job_token
+from bot.testing.github.entities import RulesetSettings
 from bot.testing.github.faults import Fault, Logged
 from tests.github.conftest import HOME, Ground
 

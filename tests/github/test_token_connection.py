@@ -10,7 +10,7 @@ import pytest
 from bot.github.client import GitHubClient
 from bot.github.pace import WritePace
 from bot.github.token_connection import TokenConnection
-from bot.testing.github.turned_clock import TurnedClock
+from bot.testing.github.world import TurnedClock
 from tests.github.script import Reply, Tokens, scripted
 
 ELSEWHERE = "http://api.github.example:80"

@@ -16,8 +16,7 @@ from bot.core.transcript import Json
 from bot.receipts.envelope import sign_statement
 from bot.receipts.signing_keys import ReceiptKey, encode_keys
 from bot.receipts.verdicts import CommitFacts
-from bot.testing.github.git_objects import read_object, write_commit
-from bot.testing.github.ref_files import write_ref
+from bot.testing.github.git_objects import read_object, write_commit, write_ref
 from tests.core.receipt_story import PLAN, REQUESTED, SUBJECT, approved, executed, statement_of
 
 KEY = ReceiptKey.of(b"k" * 32)

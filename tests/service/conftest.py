@@ -14,7 +14,7 @@ from bot.testing.github.entities import Installation
 from bot.testing.github.faults import Logged
 from bot.testing.github.person import Person
 from bot.testing.github.simulated_github import SimulatedGitHub
-from bot.testing.github.turned_clock import TurnedClock
+from bot.testing.github.world import TurnedClock
 from tests.stories.github.ground import HOME, settings, settle
 
 ASKS = "@plangate let orders of 50 ship free"

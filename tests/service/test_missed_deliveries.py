@@ -12,7 +12,7 @@ from bot.github.hook_deliveries import UNDER_WAY
 from bot.service.reconcile import Reconciler
 from bot.testing.github import credentials
 from bot.testing.github.simulated_github import SimulatedGitHub
-from bot.testing.github.turned_clock import TurnedClock
+from bot.testing.github.world import TurnedClock
 from tests.github.effects import none_known
 from tests.service.conftest import ASKS, LATER, Ground
 from tests.stories.github.ground import HOME, settings, settle

@@ -13,8 +13,7 @@ import pytest
 
 from bot.ports import Clock
 from bot.store.thread_refs import Remote, ThreadRefs
-from bot.testing.github.git_objects import write_commit
-from bot.testing.github.ref_files import write_ref
+from bot.testing.github.git_objects import write_commit, write_ref
 
 PERSONS = "author M <m@m> 0 +0000\ncommitter M <m@m> 0 +0000\n"
 

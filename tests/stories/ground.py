@@ -25,8 +25,7 @@ from bot.store.thread_refs import Remote, ThreadRefs
 from bot.testing.model.reply import Fault, Reply, call, say
 from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.server import ScriptedModel
-from bot.testing.sample import make
-from bot.testing.story import NAMED
+from bot.testing.sample import NAMED, make
 from tests import forks
 
 PROGRAM: Final = Path(sys.executable).with_name("plangate")

@@ -16,8 +16,15 @@ from functools import lru_cache
 from pathlib import Path
 
 from bot.core.names import is_branch
-from bot.testing.github.git_objects import LeftToGitError, object_path, read_object, write_commit
-from bot.testing.github.ref_files import ABSENT, named_object, write_ref
+from bot.testing.github.git_objects import (
+    ABSENT,
+    LeftToGitError,
+    named_object,
+    object_path,
+    read_object,
+    write_commit,
+    write_ref,
+)
 
 _NOWHERE = "refs/made"
 """The temporary ref on which git fast-import creates a commit; it is deleted when the import ends."""
@@ -40,18 +47,14 @@ CONFIGURATION = (
 
 @dataclass(frozen=True, slots=True)
 class CommitSignature:
-    """The author and committer of a commit, and the time."""
-
     name: str
     email: str
     when: datetime
 
     def lines(self) -> str:
-        """Return the author and committer lines for git fast-import."""
         return "".join(f"{role} {self.name} <{self.email}> {self._date()}\n" for role in ("author", "committer"))
 
     def variables(self) -> dict[str, str]:
-        """Return git's environment variables for author and committer."""
         return {
             f"GIT_{role}_{key}": value
             for role in ("AUTHOR", "COMMITTER")
@@ -81,7 +84,6 @@ class Bare:
         (self.folder / "config").write_text(lines, encoding="utf-8")
 
     def run(self, *arguments: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None) -> bytes:
-        """Run one git command and return its output."""
         result = subprocess.run(
             ["git", *arguments],
             cwd=self.folder,
@@ -95,11 +97,9 @@ class Bare:
         return result.stdout
 
     def text(self, *arguments: str) -> str:
-        """Run one git command and return its output as text, without the last line break."""
         return self.run(*arguments).decode(errors="replace").rstrip("\n")
 
     def size(self) -> int:
-        """Return the size of the repository's objects in bytes."""
         return sum(map(_size, (self.folder / "objects" / "pack").glob("*"))) + sum(
             map(_size, (self.folder / "objects").glob("[0-9a-f][0-9a-f]/*"))
         )
@@ -124,7 +124,6 @@ class Bare:
         return object_path(self.folder / "objects", ident).exists()
 
     def kind(self, ident: str) -> str:
-        """Return the type of the object with that id: commit, tree, blob, or tag."""
         return _immutable_kind(self, ident)
 
     def commit_text(self, ident: str) -> str:
@@ -214,7 +213,6 @@ class Bare:
         return self.run("fast-import", "--quiet", stdin=b"".join(stream)).decode().strip()
 
     def commit_tree(self, tree: str, parents: list[str], *, message: str, by: CommitSignature) -> str:
-        """Commit a tree and return the commit id."""
         flags = [part for parent in parents for part in ("-p", parent)]
         commit = self.run("commit-tree", tree, *flags, stdin=message.encode(), environment=by.variables())
         return commit.decode().strip()
@@ -297,7 +295,6 @@ def bare_environment() -> dict[str, str]:
 
 
 def _size(path: Path) -> int:
-    """Return the size of a file, or 0 if git has removed it meanwhile."""
     try:
         return path.stat().st_size
     except FileNotFoundError:

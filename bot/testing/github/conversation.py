@@ -33,12 +33,7 @@ NOTHING_ELSE = Detail()
 
 
 def open_issue(
-    by: ActingUser,
-    repository: Repository,
-    *,
-    title: str,
-    body: str = "",
-    pull: Pull | None = None,
+    by: ActingUser, repository: Repository, *, title: str, body: str = "", pull: Pull | None = None
 ) -> Issue:
     """Open an issue or a pull request. Both share one sequence of numbers."""
     with by.world.lock:
@@ -91,7 +86,6 @@ def _can_be_opened(by: ActingUser, pull: Pull) -> bool:
 
 
 def set_locked(by: ActingUser, issue: Issue, *, locked: bool) -> Issue:
-    """Lock or unlock a conversation."""
     if issue.locked == locked:
         return issue
     with by.world.lock:
@@ -99,7 +93,6 @@ def set_locked(by: ActingUser, issue: Issue, *, locked: bool) -> Issue:
 
 
 def set_labels(by: ActingUser, issue: Issue, names: tuple[str, ...]) -> Issue:
-    """Replace the labels of a thread. Each added or removed label sends one event."""
     with by.world.lock:
         home = by.world.repositories[issue.repository]
         for name in [label for label in issue.labels if label not in names]:
@@ -112,7 +105,6 @@ def set_labels(by: ActingUser, issue: Issue, names: tuple[str, ...]) -> Issue:
 
 
 def add_assignees(by: ActingUser, issue: Issue, users: tuple[int, ...]) -> Issue:
-    """Assign people to a thread. Each new assignee sends one event."""
     with by.world.lock:
         for user in dict.fromkeys(each for each in users if each not in issue.assignees):
             changed = replace(issue, assignees=(*issue.assignees, user))
@@ -121,7 +113,6 @@ def add_assignees(by: ActingUser, issue: Issue, users: tuple[int, ...]) -> Issue
 
 
 def comment(by: ActingUser, issue: Issue, body: str, *, app: int | None = None) -> Comment:
-    """Post a comment."""
     with by.world.lock:
         now = by.world.now()
         new = Comment(by.world.next_id(), issue.repository, issue.number, by.write(body), by.id, now, now, app)
@@ -143,7 +134,6 @@ def edit_comment(by: ActingUser, old: Comment, body: str) -> Comment:
 
 
 def delete_comment(by: ActingUser, old: Comment) -> None:
-    """Delete a comment and its reactions."""
     with by.world.lock:
         del by.world.comments[old.id]
         for reaction in by.world.reactions_to(old.node_id):
@@ -181,7 +171,6 @@ def react(by: ActingUser, subject: str, content: str) -> tuple[Reaction, bool]:
 
 
 def unreact(world: GitHubState, reaction: Reaction) -> None:
-    """Remove a reaction."""
     with world.lock:
         world.reactions.pop(reaction.id, None)
         world.touch()

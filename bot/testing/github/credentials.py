@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
-from typing import Any
+from ipaddress import ip_address
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
 
-from bot.testing.github.entities import App, Event, Installation, Repository, Token
+import jwt
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from bot.testing.github.entities import App, Event, Installation, Repository, Token, User
 from bot.testing.github.world import ACTIONS_BOT, GitHubState
 
 PERMISSIONS: Mapping[str, str] = {
@@ -70,7 +78,6 @@ def install(world: GitHubState, app: App, account: str, repositories: list[Repos
 
 
 def suspend(world: GitHubState, installation: Installation) -> Installation:
-    """Suspend an installation."""
     with world.lock:
         changed = replace(installation, suspended=True)
         world.installations[installation.id] = changed
@@ -96,7 +103,6 @@ def add_client_secret(world: GitHubState, app: App) -> App:
 
 
 def delete_older(world: GitHubState, app: App) -> App:
-    """Delete all private keys and client secrets but the newest."""
     return _change_app(world, app, public_keys=app.public_keys[-1:], older_client_secrets=())
 
 
@@ -112,7 +118,6 @@ def _change_app(world: GitHubState, app: App, **changed: Any) -> App:
 
 
 def reaches(installation: Installation, repository: Repository) -> bool:
-    """Return whether an installation covers a repository."""
     selected = installation.repositories
     return installation.account == repository.owner and (selected is None or repository.id in selected)
 
@@ -141,7 +146,6 @@ def installation_token(
 
 
 def personal_token(world: GitHubState, login: str, *, scopes: tuple[str, ...] = ("repo", "workflow")) -> Token:
-    """Create a classic personal access token for a user."""
     value = f"ghp_{secrets.token_hex(18)}"
     return _keep(world, Token(value, "personal", world.add_user(login).id, scopes=scopes))
 
@@ -172,8 +176,6 @@ def token_named(world: GitHubState, value: str) -> Token | None:
 
 def app_of_jwt(world: GitHubState, value: str) -> App | str:
     """Return the App that signed a JWT, or the reason why GitHub refuses it."""
-    import jwt
-
     try:
         issuer = str(jwt.decode(value, options={"verify_signature": False}).get("iss", ""))
     except jwt.PyJWTError:
@@ -196,8 +198,6 @@ def app_of_jwt(world: GitHubState, value: str) -> App | str:
 
 def _claims(value: str, public_key: str) -> dict[str, Any] | None:
     """Return the claims of a JWT, or None if another key signed it."""
-    import jwt
-
     try:
         options = {"verify_exp": False, "verify_iat": False, "verify_nbf": False, "require": ["iat", "exp"]}
         return jwt.decode(value, public_key, algorithms=["RS256"], options=options)  # type: ignore[arg-type]
@@ -219,10 +219,6 @@ def _keep(world: GitHubState, token: Token) -> Token:
 
 
 def new_key_pair() -> tuple[str, str]:
-    """Return a new private key in PEM, and its public key."""
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import rsa
-
     key = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
@@ -232,3 +228,105 @@ def new_key_pair() -> tuple[str, str]:
 
 
 _key_pair = cache(new_key_pair)
+
+
+# --- Apps that are made from a manifest: which manifests GitHub accepts, and the code of each new App ----------------
+# https://docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest
+
+CODE_LIFE: Final = timedelta(hours=1)
+LONGEST_NAME: Final = 34
+"""https://docs.github.com/en/apps/creating-github-apps/registering-a-github-app/registering-a-github-app"""
+MOST_CALLBACKS: Final = 10
+MISTAKEN: Final = "Invalid GitHub App configuration"
+
+
+class BadManifestError(Exception):
+    """GitHub does not accept the manifest; the text is what its page says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    name: str
+    homepage: str
+    hook_url: str
+    redirect_url: str
+    permissions: dict[str, str]
+    events: tuple[str, ...]
+    callback_urls: tuple[str, ...] = ()
+
+
+def parse_manifest(text: str) -> Manifest:
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        raise BadManifestError(f"{MISTAKEN}: the manifest is not a JSON object")
+    hook = fields.get("hook_attributes", {})
+    permissions, events = fields.get("default_permissions", {}), fields.get("default_events", [])
+    if not _is_url(fields.get("url")):
+        raise BadManifestError(f"{MISTAKEN}: 'url' wasn't supplied")
+    if not _is_url(fields.get("redirect_url")):
+        raise BadManifestError(f"{MISTAKEN}: 'redirect_url' is not a URL")
+    if not all(level in LEVELS for level in permissions.values()):
+        raise BadManifestError(f"{MISTAKEN}: default permission records resource is not included in the list")
+    _check_hook(hook.get("url"))
+    urls = fields["url"], hook["url"], fields["redirect_url"]
+    callbacks = fields.get("callback_urls", [])
+    if len(callbacks) > MOST_CALLBACKS or not all(map(_is_url, callbacks)):
+        raise BadManifestError(f"{MISTAKEN}: 'callback_urls' are at most {MOST_CALLBACKS} URLs")
+    return Manifest(str(fields.get("name", "")), *urls, permissions, tuple(events), tuple(callbacks))
+
+
+def create_app(world: GitHubState, manifest: Manifest, name: str, owner: User) -> App:
+    """Register the App of a manifest under the name that its owner settled on. Raises BadManifestError."""
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if not slug or len(name) > LONGEST_NAME:
+        raise BadManifestError(f"Name must have 1 to {LONGEST_NAME} characters")
+    if slug in {app.slug for app in world.apps.values()}:
+        raise BadManifestError("Name has already been taken")
+    plain = register_app(world, slug, owner=owner.login, permissions=manifest.permissions)
+    created = replace(
+        plain,
+        name=name,
+        events=manifest.events,
+        callback_urls=manifest.callback_urls,
+        homepage=manifest.homepage,
+        client_secret=secrets.token_hex(20),
+    )
+    world.apps[created.id] = created
+    return created
+
+
+def redirect_with_code(world: GitHubState, app: App, manifest: Manifest, state: str) -> str:
+    """Return the address to which GitHub sends the person: the manifest's, with a new code and the state."""
+    code = secrets.token_hex(20)
+    world.manifest_codes[code] = app, manifest.hook_url, world.now()
+    joint = "&" if urlsplit(manifest.redirect_url).query else "?"
+    return manifest.redirect_url + joint + urlencode({"code": code, **({"state": state} if state else {})})
+
+
+def take_app(world: GitHubState, code: str) -> tuple[App, str] | None:
+    """Return the App that a code stands for and its webhook, once and within an hour; otherwise None."""
+    app, hook_url, created_at = world.manifest_codes.pop(code, (None, "", world.now()))
+    if app is None or world.now() - created_at > CODE_LIFE:
+        return None
+    return world.apps[app.id], hook_url
+
+
+def _is_url(value: Any) -> bool:
+    return isinstance(value, str) and urlsplit(value).scheme in {"http", "https"}
+
+
+def _check_hook(url: Any) -> None:
+    if not _is_url(url):
+        raise BadManifestError(f"{MISTAKEN}: Hook url wasn't supplied")
+    host = urlsplit(url).hostname or ""
+    try:
+        is_local = ip_address(host).is_loopback
+    except ValueError:
+        is_local = host == "localhost"
+    if is_local:
+        raise BadManifestError(
+            f"{MISTAKEN}: Hook url is not supported because it isn't reachable over the public Internet ({host})"
+        )

@@ -26,7 +26,6 @@ PREFIXES: Mapping[str, str] = MappingProxyType({
 
 
 def node_id(kind: str, number: int) -> str:
-    """Return the global node id, which is opaque to clients and never changes."""
     return f"{PREFIXES[kind]}_kw{base64.urlsafe_b64encode(f'{kind}:{number}'.encode()).decode().rstrip('=')}"
 
 
@@ -50,13 +49,10 @@ class Entity:
 
     @property
     def node_id(self) -> str:
-        """The global node id."""
         return node_id(self.kind, self.id)
 
 
 class Role(StrEnum):
-    """A user's role in a repository, weakest first."""
-
     NONE = "none"
     READ = "read"
     TRIAGE = "triage"
@@ -65,28 +61,22 @@ class Role(StrEnum):
     ADMIN = "admin"
 
     def covers(self, needed: Role) -> bool:
-        """Return whether this role includes the rights of `needed`."""
         order = list(Role)
         return order.index(self) >= order.index(needed)
 
 
 @dataclass(frozen=True, slots=True)
 class User(Entity):
-    """A person, a bot, or an organization."""
-
     login: str
     type: Literal["User", "Bot", "Organization"] = "User"
 
     @property
     def kind(self) -> str:  # type: ignore[override]  # not the same for all
-        """The name of its GraphQL type."""
         return self.type
 
 
 @dataclass(frozen=True, slots=True)
 class Label(Entity):
-    """A label of a repository."""
-
     kind = "Label"
     name: str
     color: str = "ededed"
@@ -121,7 +111,6 @@ class Repository(Entity):
 
     @property
     def full_name(self) -> str:
-        """Owner and name, such as "owner/name"."""
         return f"{self.owner_login}/{self.name}"
 
 
@@ -146,12 +135,10 @@ class EditableText:
 
     @property
     def last_edited_at(self) -> datetime | None:
-        """The time of the last edit, or None if the body was never edited."""
         return self.edits[-1].edited_at if self.edits else None
 
     @property
     def editor(self) -> int | None:
-        """The user who edited the body last, or None."""
         return self.edits[-1].editor if self.edits else None
 
 
@@ -193,14 +180,11 @@ class Issue(Entity):
 
     @property
     def kind(self) -> str:  # type: ignore[override]  # not the same for all
-        """The name of its GraphQL type."""
         return "PullRequest" if self.pull else "Issue"
 
 
 @dataclass(frozen=True, slots=True)
 class Comment(Entity):
-    """A comment on an issue or a pull request."""
-
     kind = "IssueComment"
     repository: int
     number: int
@@ -227,8 +211,6 @@ class Reaction(Entity):
 
 @dataclass(frozen=True, slots=True)
 class Review(Entity):
-    """A submitted review of a pull request."""
-
     kind = "PullRequestReview"
     repository: int
     number: int
@@ -241,8 +223,6 @@ class Review(Entity):
 
 @dataclass(frozen=True, slots=True)
 class ReviewComment(Entity):
-    """A comment on a line of a pull request's diff."""
-
     kind = "PullRequestReviewComment"
     review: int
     repository: int
@@ -260,8 +240,6 @@ class ReviewComment(Entity):
 
 @dataclass(frozen=True, slots=True)
 class CheckRun(Entity):
-    """A check run on a commit."""
-
     kind = "CheckRun"
     repository: int
     app: int
@@ -376,3 +354,50 @@ class Event:
     push: Push | None = None
     changed: Mapping[str, str] = field(default_factory=dict)
     """The previous values of edited fields."""
+
+
+# --- The administrators' settings of a simulated repository: Actions, environments, secrets, and rules ---------------
+# https://docs.github.com/en/rest/actions/permissions and https://docs.github.com/en/rest/repos/rules
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSettings:
+    """An environment: the names of its secrets, and what holds a job back."""
+
+    secrets: frozenset[str] = frozenset()
+    reviewed: bool = False
+    """Whether a person must let each job in."""
+    limited: bool = False
+    """Whether only some branches may use it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RulesetSettings:
+    """A set of rules. Rules of branches apply to the branches whose names begin with `prefix`."""
+
+    name: str
+    rules: tuple[str, ...] = ()
+    target: Literal["branch", "tag", "push", "repository"] = "branch"
+    prefix: str = ""
+    enforcement: Literal["disabled", "active", "evaluate"] = "active"
+    pattern: str = ""
+    """How the names of branches must begin, for the rule `branch_name_pattern`."""
+    bypassed: bool = False
+    """Whether the caller bypasses it, whoever that is."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepositorySettings:
+    """The settings of one repository; the defaults are those of a new one."""
+
+    actions: bool = True
+    allowed_actions: Literal["all", "local_only", "selected"] = "all"
+    pinned: bool = False
+    """Whether actions must be named by the full id of a commit."""
+    actions_open_pulls: bool = False
+    environments: Mapping[str, EnvironmentSettings] = field(default_factory=dict)
+    secrets: frozenset[str] = frozenset()
+    shared_secrets: frozenset[str] = frozenset()
+    """Secrets of the organization that this repository may read."""
+    rulesets: tuple[RulesetSettings, ...] = ()
+    stars: int = 0

@@ -12,12 +12,11 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot.testing.github.world import GitHubState
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 Kind = Literal["status", "lost", "delay", "reset", "truncate", "stale", "alter"]
 
@@ -55,7 +54,6 @@ class Plan:
     then: tuple[Plan, ...] = ()
 
     def strikes(self, name: str, body: bytes) -> bool:
-        """Return whether this plan applies to a request."""
         return self.times > 0 and fnmatch.fnmatchcase(name, self.requests) and self.containing.encode() in body
 
 
@@ -77,7 +75,6 @@ class Logged:
 
     @property
     def name(self) -> str:
-        """The method and path."""
         return f"{self.method} {self.path}"
 
 
@@ -92,11 +89,9 @@ class Faults:
         self._lock = threading.Lock()
 
     def plan(self, requests: str, fault: Fault, *, times: int = 1, containing: str = "", after: int = 0) -> None:
-        """Plan a fault."""
         self.add(Plan(requests, fault, times, containing, after))
 
     def add(self, plan: Plan) -> None:
-        """Plan a fault and its follow-ups."""
         with self._lock:
             self._plans.append(plan)
 
@@ -110,17 +105,14 @@ class Faults:
         self.plan(requests, Fault("status", 403, headers={"retry-after": str(seconds)}, message=message))
 
     def stale(self, requests: str, *, times: int = 1) -> None:
-        """Answer reads from a copy of the world as it is now."""
         self.plan(requests, Fault("stale", world=copy_world(self._world)), times=times)
 
     def clear(self) -> None:
-        """Remove all plans."""
         with self._lock:
             self._plans.clear()
 
     @property
     def remaining_strikes(self) -> int:
-        """How many strikes remain."""
         with self._lock:
             return sum(plan.times for plan in self._plans)
 
@@ -148,7 +140,6 @@ class FaultInjector:
         self._app, self._faults, self._record = app, faults, record
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] != "http":
             return
         body = await _whole(receive)
@@ -215,7 +206,6 @@ class _Answer:
         await self.app(self.scope, self._receive, keep)
 
     async def give(self, send: Send) -> None:
-        """Send the kept answer."""
         self.logged.status = self.messages[0]["status"]
         for message in self.messages:
             await send(message)
@@ -238,7 +228,6 @@ class _Answer:
         await self.abort()
 
     async def change(self, send: Send, fault: Fault) -> None:
-        """Send the kept answer with changed JSON."""
         start, *rest = self.messages
         data = b"".join(message.get("body", b"") for message in rest)
         headers = [(name, value) for name, value in start["headers"] if name != b"content-length"]
@@ -249,7 +238,6 @@ class _Answer:
         await send({"type": "http.response.body", "body": data})
 
     async def abort(self) -> None:
-        """Abort the connection, as a TCP reset does."""
         self.scope["extensions"]["connection.abort"]["abort"]()
         await asyncio.sleep(0)
 

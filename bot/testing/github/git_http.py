@@ -1,39 +1,192 @@
 """Git's smart HTTP protocol at `<server>/<owner>/<repo>.git`.
 
-The password of Basic authentication is a token. A push that changes workflow files requires a token that may do so; a
-push to a protected branch requires an admin. `ref_advertisement` lists refs. Everything else is answered by git's own
-upload-pack and receive-pack, without git-http-backend, which would be a second process for each request.
-https://git-scm.com/docs/http-protocol
+A listing (`ls-refs`) and the refs that precede a push are most of a bot's requests to git, and the answer is in the
+repository's files. None means that git has to answer, for example because a ref is symbolic.
 """
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from bot.testing.github.bare import Bare, bare_environment
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from bot.testing.github.bare import Bare, GitRefusedError, bare_environment
 from bot.testing.github.code_changes import notice_pushes
 from bot.testing.github.credentials import grants
 from bot.testing.github.entities import Repository, Role, Token
-from bot.testing.github.ref_advertisement import (
-    FLUSH,
-    answer_listing,
-    fetch_capabilities,
-    packet,
-    refs_before_push,
-    run_service,
-    split_packets,
-)
+from bot.testing.github.git_objects import ABSENT
 from bot.testing.github.rest.endpoint import ApiError, Caller, identify, visible, within
 from bot.testing.github.world import ActingUser, GitHubState, NotThereError
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Route
+FLUSH, DELIMITER = b"0000", b"0001"
+CAPABILITIES = re.compile(rb"agent=[!-~]+|object-format=sha1")
+"""The capabilities that a client may state before its request."""
+ID = re.compile(r"[0-9a-f]{40}")
+FEW = 8
+"""Maximum number of packed objects that git is asked about one by one, once each. One process is asked about more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A request for refs: the prefixes of their names, and the facts to list about each."""
+
+    prefixes: tuple[str, ...]
+    options: frozenset[bytes]
+
+    def covers(self, name: str) -> bool:
+        return not self.prefixes or name.startswith(self.prefixes)
+
+
+def run_service(bare: Bare, service: str, option: str, environment: Mapping[str, str], *, body: bytes = b"") -> bytes:
+    command = ["git", service.removeprefix("git-"), option, "."]
+    return subprocess.run(
+        command, cwd=bare.folder, input=body, env=environment, capture_output=True, check=False
+    ).stdout
+
+
+@cache
+def fetch_capabilities() -> bytes:
+    """Return a server's capabilities in version 2 of the protocol. They name no refs, so git is asked only once.
+
+    https://git-scm.com/docs/protocol-v2#_capability_advertisement
+    """
+    return _advertise_nothing("git-upload-pack", {"GIT_PROTOCOL": "version=2"})
+
+
+@cache
+def push_capabilities() -> bytes:
+    """Return a server's capabilities for a push, which follow its first ref. Git is asked only once.
+
+    https://git-scm.com/docs/pack-protocol#_reference_discovery
+    """
+    advertised = _advertise_nothing("git-receive-pack", {})
+    return advertised[: int(advertised[:4], 16)].partition(b"\0")[2].rstrip(b"\n")
+
+
+def _advertise_nothing(service: str, environment: Mapping[str, str]) -> bytes:
+    """Return what a service advertises of an empty repository; all are configured like it."""
+    with tempfile.TemporaryDirectory() as folder:
+        empty = Bare(Path(folder) / "empty.git")
+        empty.create("main")
+        return run_service(empty, service, "--http-backend-info-refs", {**bare_environment(), **environment})
+
+
+def answer_listing(bare: Bare, request: bytes) -> bytes | None:
+    """Return the answer to a request of version 2 of the protocol, if it is one for refs.
+
+    https://git-scm.com/docs/protocol-v2#_ls_refs
+    """
+    listing, refs = parse_listing(request), _plain_refs(bare)
+    if listing is None or refs is None:
+        return None
+    wanted = {name: at for name, at in refs.items() if listing.covers(name)}
+    peeled = peel_tags(bare, wanted) if b"peel" in listing.options else {}
+    if peeled is None:
+        return None
+    tagged = {name: f" peeled:{at}" for name, at in peeled.items()}
+    lines = [f"{at} {name}{tagged.get(name, '')}\n" for name, at in wanted.items()]
+    return b"".join(map(packet, [*_head_line(bare, listing, refs), *lines])) + FLUSH
+
+
+def _head_line(bare: Bare, listing: Listing, refs: Mapping[str, str]) -> Iterator[str]:
+    """Yield the line of HEAD, if it is asked for and has a commit or may be told of without one."""
+    target = (bare.folder / "HEAD").read_text(encoding="utf-8").removeprefix("ref: ").rstrip()
+    symref = f" symref-target:{target}" if b"symrefs" in listing.options else ""
+    at = refs.get(target, "unborn" if symref and b"unborn" in listing.options else "")
+    if at and listing.covers("HEAD"):
+        yield f"{at} HEAD{symref}\n"
+
+
+def refs_before_push(bare: Bare) -> bytes | None:
+    """Return the refs that are listed to a push, which are those that it may change, and the server's capabilities.
+
+    https://git-scm.com/docs/pack-protocol#_reference_discovery
+    """
+    refs = _plain_refs(bare)
+    if refs is None:
+        return None
+    changeable = (f"{at} {name}" for name, at in refs.items() if not name.startswith("refs/pull/"))
+    lines = list(changeable) or [f"{ABSENT} capabilities^{{}}"]
+    lines[0] += f"\0{push_capabilities().decode()}"
+    return b"".join(packet(f"{line}\n") for line in lines) + FLUSH
+
+
+def _plain_refs(bare: Bare) -> dict[str, str] | None:
+    """Return all refs; None if what one of them holds is no id."""
+    refs = bare.refs()
+    return refs if all(map(ID.fullmatch, refs.values())) else None
+
+
+def parse_listing(request: bytes) -> Listing | None:
+    """Return a request for refs; None if it is another one, or if git would have something to say of it."""
+    packets = list(split_packets(request))
+    if packets[:1] != [b"command=ls-refs"] or packets[-1] != FLUSH or packets.count(DELIMITER) > 1:
+        return None
+    end = packets.index(DELIMITER) if DELIMITER in packets else len(packets) - 1
+    arguments = packets[end + 1 : -1]
+    options = frozenset(each for each in arguments if not each.startswith(b"ref-prefix "))
+    if not all(map(CAPABILITIES.fullmatch, packets[1:end])) or options - {b"peel", b"symrefs", b"unborn"}:
+        return None
+    prefixes = (each.removeprefix(b"ref-prefix ") for each in arguments if each not in options)
+    return Listing(tuple(prefix.decode(errors="surrogateescape") for prefix in prefixes), options)
+
+
+def split_packets(stream: bytes) -> Iterator[bytes]:
+    """Yield the packets at the start of a stream, without line break; special ones, and what is none, as they are.
+
+    https://git-scm.com/docs/protocol-common#_pkt_line_format
+    """
+    while stream:
+        length = int(stream[:4], 16) if re.match(rb"[0-9a-f]{4}", stream) else 0
+        if length <= len(FLUSH):
+            yield stream[: len(FLUSH)]
+            stream = stream[len(FLUSH) :]
+        else:
+            yield stream[4:length].removesuffix(b"\n")
+            stream = stream[length:]
+
+
+def packet(line: str) -> bytes:
+    content = line.encode(errors="surrogateescape")
+    return b"%04x%b" % (len(content) + 4, content)
+
+
+def peel_tags(bare: Bare, refs: Mapping[str, str]) -> dict[str, str] | None:
+    """Return what the refs to tags with a text lead to; None if git has to look into packs for many.
+
+    Git lets a branch lead to nothing but a commit.
+    """
+    others = {name: at for name, at in refs.items() if not name.startswith("refs/heads/")}
+    if sum(not bare.is_loose(at) for at in set(others.values())) > FEW:
+        return None
+    return {name: bare.resolve(at, "") or at for name, at in others.items() if _is_tag(bare, at)}
+
+
+def _is_tag(bare: Bare, ident: str) -> bool:
+    try:
+        return bare.kind(ident) == "tag"
+    except GitRefusedError:
+        return False
+
+
+# --- Git's smart HTTP protocol at `<server>/<owner>/<repo>.git` ------------------------------------------------------
+# The password of Basic authentication is a token. A push that changes workflow files requires a token that may do so;
+# a
+# push to a protected branch requires an admin. `ref_advertisement` lists refs. Everything else is answered by git's
+# own
+# upload-pack and receive-pack, without git-http-backend, which would be a second process for each request.
+# https://git-scm.com/docs/http-protocol
 
 PRE_RECEIVE = """#!/bin/sh
 while read -r old new ref; do
@@ -97,10 +250,6 @@ class GitRefusal(Exception):
 
 
 def git_routes(world: GitHubState) -> list[Route]:
-    """Return the routes of git smart HTTP for all repositories of a world."""
-    from starlette.concurrency import run_in_threadpool
-    from starlette.routing import Route
-
     async def serve(request: Request) -> Response:
         return await run_in_threadpool(_answer, world, request, await request.body())
 
@@ -109,8 +258,6 @@ def git_routes(world: GitHubState) -> list[Route]:
 
 
 def _answer(world: GitHubState, request: Request, body: bytes) -> Response:
-    from starlette.responses import PlainTextResponse
-
     tail = request.url.path.rpartition(".git/")[2]
     service = request.query_params.get("service", "") if tail == "info/refs" else tail
     try:
@@ -238,7 +385,5 @@ def _changes_ruled_refs(push: bytes) -> bool:
 
 
 def _git_response(content: bytes, kind: str) -> Response:
-    from starlette.responses import Response
-
     headers = {"content-type": f"application/x-{kind}", "cache-control": "no-cache, max-age=0, must-revalidate"}
     return Response(content, headers=headers)

@@ -1,4 +1,4 @@
-"""Reads and writes git objects in files of their own, in a tenth of the time that a process of git's takes.
+"""Reads and writes git objects and refs in files, in a tenth of the time that a process of git's takes.
 
 What only git can do or judge is left to it, such as a parent that lies in a pack, or an odd name.
 https://git-scm.com/book/en/v2/Git-Internals-Git-Objects
@@ -11,7 +11,8 @@ import os
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -33,7 +34,6 @@ class LeftToGitError(Exception):
 
 
 def object_path(objects: Path, ident: str) -> Path:
-    """Return where the object with that id lies, if it has a file of its own."""
     return objects / ident[:2] / ident[2:]
 
 
@@ -48,7 +48,6 @@ def read_object(objects: Path, ident: str) -> tuple[str, bytes]:
 
 
 def write_object(objects: Path, kind: str, content: bytes) -> str:
-    """Write an object, and return its id."""
     whole = f"{kind} {len(content)}\0".encode() + content
     ident = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
     path = object_path(objects, ident)
@@ -77,7 +76,6 @@ def write_commit(
 
 
 def _read(objects: Path, ident: str, kind: str) -> bytes:
-    """Return the content of an object of that type; raises LeftToGitError."""
     actual, content = read_object(objects, ident)
     if actual != kind:
         raise LeftToGitError
@@ -120,7 +118,6 @@ def _is_plain(path: str) -> bool:
 
 
 def _entries(content: bytes) -> dict[str, tuple[str, str]]:
-    """Return mode and id of what a tree holds, by name."""
     entries, start = {}, 0
     while start < len(content):
         end = content.index(b"\0", start)
@@ -143,7 +140,6 @@ class CommitText:
 
     @classmethod
     def parse(cls, text: str) -> CommitText:
-        """Read the content of a commit's object."""
         head, _, message = text.partition("\n\n")
         rows = [line.partition(" ")[::2] for line in head.split("\n")]
         facts = dict(reversed(rows))  # a line of a signature begins with a space, and never has one of these names
@@ -153,10 +149,53 @@ class CommitText:
 
 
 def _person(text: str) -> dict[str, str]:
-    """Return a person and the time in the format of the API."""
     found = _PERSON.fullmatch(text)
     if found is None:
         raise ValueError(f"no person and time: {text}")
     shift = timedelta(hours=int(found["hours"]), minutes=int(found["minutes"])) * int(f"{found['sign']}1")
     when = datetime.fromtimestamp(int(found["seconds"]), timezone(shift))
     return {"name": found["name"], "email": found["email"], "date": when.isoformat()}
+
+
+# --- Moves and finds refs of a bare repository in its files, in a fraction of the time that a process of git's takes
+# What only git can do or judge is left to it, such as a name that is odd. https://git-scm.com/docs/gitrepository-
+# layout
+
+ABSENT = "0" * 40
+_PLAIN_REF = re.compile(r"refs(?:/(?![.])(?!\S*\.\.)[A-Za-z0-9._-]+(?<!\.)(?<!\.lock))+")
+"""Names that git takes: https://git-scm.com/docs/git-check-ref-format"""
+
+
+def write_ref(folder: Path, ref: str, after: str, *, before: Collection[str] | None = None) -> bool:
+    """Point a ref at an object; return False, and do nothing, if that is left to git.
+
+    It is left to git if the ref has none of the values `before`, because git says then what is wrong.
+    """
+    path, lock = folder / ref, folder / f"{ref}.lock"
+    if not _PLAIN_REF.fullmatch(ref) or after == ABSENT or (folder / "packed-refs").exists():
+        return False
+    with suppress(OSError):  # another ref is in the way, or somebody else holds the lock
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with lock.open("x", encoding="utf-8") as file:
+            file.write(f"{after}\n")
+        try:
+            value = _value(path)
+            if not value.startswith("ref:") and (before is None or value in before):
+                os.replace(lock, path)
+                return True
+        finally:
+            lock.unlink(missing_ok=True)
+    return False
+
+
+def named_object(refs: Mapping[str, str], name: str) -> str:
+    """Return what a short name such as ``main`` points to, by the rules of git-rev-parse(1); "" if git has to say."""
+    ids = [refs[ref] for ref in (f"refs/{name}", f"refs/tags/{name}", f"refs/heads/{name}") if ref in refs]
+    return ids[0] if len(ids) == 1 else ""
+
+
+def _value(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").rstrip()
+    except FileNotFoundError:
+        return ABSENT

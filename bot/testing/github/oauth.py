@@ -12,17 +12,17 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from bot.testing.github.entities import App, Token, User
-from bot.testing.github.page.html import DOCTYPE, Html, element, join
-from bot.testing.github.world import GitHubState
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Route
+from bot.testing.github.entities import App, Token, User
+from bot.testing.github.page.markdown import DOCTYPE, Html, element, join
+from bot.testing.github.world import GitHubState
 
 CODE_LIFE: Final = timedelta(minutes=10)
 ACCESS_LIFE: Final = timedelta(seconds=28_800)
@@ -66,8 +66,6 @@ class Renewal:
 
 @dataclass(slots=True)
 class OAuth:
-    """The authorizations of one world."""
-
     world: GitHubState
     codes: dict[str, Authorization] = field(default_factory=dict)
     renewals: dict[str, Renewal] = field(default_factory=dict)
@@ -137,8 +135,6 @@ class OAuth:
 
 def oauth_routes(oauth: OAuth) -> list[Route]:
     """Return the routes of the flow. They are matched before those of repositories."""
-    from starlette.concurrency import run_in_threadpool
-    from starlette.routing import Route
 
     async def authorize(request: Request) -> Response:
         form = dict(parse_qsl((await request.body()).decode("utf-8", "replace")))
@@ -155,7 +151,6 @@ def oauth_routes(oauth: OAuth) -> list[Route]:
 
 
 def app_of_client(world: GitHubState, client_id: str) -> App | None:
-    """Return the App with a client id, or None."""
     return next((app for app in world.apps.values() if app.client_id == client_id), None)
 
 
@@ -192,8 +187,6 @@ def _with_query(url: str, query: Mapping[str, str]) -> str:
 
 def _authorize(oauth: OAuth, request: Request, form: Mapping[str, str]) -> Response:
     """Show who asks for what, or, after a click, send the browser back with a code or with the refusal."""
-    from starlette.responses import HTMLResponse, RedirectResponse
-
     query = dict(request.query_params)
     app = app_of_client(oauth.world, query.get("client_id", ""))
     if app is None:
@@ -249,8 +242,6 @@ def _page(title: str, *main: Html) -> Html:
 
 def _exchange(oauth: OAuth, request: Request, form: Mapping[str, str]) -> Response:
     """Answer the App as JSON if it accepts that, else as a form."""
-    from starlette.responses import JSONResponse, PlainTextResponse
-
     try:
         answer = oauth.token(form)
     except OAuthError as error:

@@ -23,11 +23,8 @@ class NotAllowedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Person(ActingUser):
-    """One user of a world, with the actions that they can take."""
-
     @property
     def user(self) -> User:
-        """The user."""
         return self.world.users[self.id]
 
     def by_mail(self) -> Person:
@@ -37,7 +34,6 @@ class Person(ActingUser):
     # --- threads -----------------------------------------------------------------------------------------------
 
     def open_issue(self, repository: str, title: str, body: str = "") -> Issue:
-        """Open an issue."""
         home = self._require_permission(repository, Role.READ)
         return conversation.open_issue(self, home, title=title, body=body)
 
@@ -59,21 +55,17 @@ class Person(ActingUser):
         return conversation.set_locked(self, self._thread(repository, number, Role.WRITE), locked=True)
 
     def unlock(self, repository: str, number: int) -> Issue:
-        """Unlock a conversation."""
         return conversation.set_locked(self, self._thread(repository, number, Role.WRITE), locked=False)
 
     def label(self, repository: str, number: int, name: str) -> Issue:
-        """Set a label."""
         issue = self._thread(repository, number, Role.TRIAGE)
         return conversation.set_labels(self, issue, tuple(dict.fromkeys([*issue.labels, name])))
 
     def unlabel(self, repository: str, number: int, name: str) -> Issue:
-        """Remove a label."""
         issue = self._thread(repository, number, Role.TRIAGE)
         return conversation.set_labels(self, issue, tuple(n for n in issue.labels if n != name))
 
     def assign(self, repository: str, number: int, login: str) -> Issue:
-        """Assign a user."""
         issue, user = self._thread(repository, number, Role.TRIAGE), self.world.user(login).id
         return conversation.add_assignees(self, issue, (user,))
 
@@ -120,7 +112,6 @@ class Person(ActingUser):
         return conversation.react(self, subject.node_id, content)[0]
 
     def unreact(self, subject: Issue | Comment | Review, content: str) -> None:
-        """Remove the person's own reaction."""
         if self._subject(subject).locked:
             raise NotAllowedError("the conversation is locked")
         for reaction in self.world.reactions_to(subject.node_id):
@@ -142,7 +133,6 @@ class Person(ActingUser):
         return code_changes.push_files(self, home, branch or home.default_branch, files=files, message=message)
 
     def open_pull(self, repository: str, title: str, *, head: str, body: str = "", base: str | None = None) -> Issue:
-        """Open a pull request from a branch of the same repository."""
         home = self._require_permission(repository, Role.READ)
         target = base or home.default_branch
         return code_changes.open_pull(self, home, NewPull(title, head, target, body))
@@ -156,12 +146,10 @@ class Person(ActingUser):
         verdict: Verdict = "COMMENTED",
         notes: Sequence[LineNote] = (),
     ) -> Review:
-        """Submit a review."""
         issue = self._thread(repository, number, Role.READ)
         return code_changes.review(self, issue, verdict=verdict, body=body, notes=notes)
 
     def merge(self, repository: str, number: int) -> str:
-        """Merge a pull request and return the merge commit."""
         return code_changes.merge(self, self._thread(repository, number, Role.WRITE))
 
     # --- rights ------------------------------------------------------------------------------------------------

@@ -1,28 +1,220 @@
-"""The REST and webhook JSON of threads: issues, comments, reactions, reviews, and pull requests."""
+"""The addresses of the simulated GitHub, and the REST and webhook JSON of what is in it.
+
+Schemas are those of GitHub's OpenAPI (https://github.com/github/rest-api-description). A required field that this
+world
+does not model holds the value of a new, empty repository.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+from urllib.parse import quote
 
-from bot.testing.github.code_changes import pull_of
-from bot.testing.github.diffs import changed_files, commits_between, hunk
+from bot.testing.github.code_changes import changed_files, commits_between, hunk, pull_of
 from bot.testing.github.entities import (
     REACTIONS,
+    App,
     Comment,
+    Installation,
     Issue,
+    Label,
     Pull,
     Reaction,
     Repository,
     Review,
     ReviewComment,
     Role,
+    User,
 )
-from bot.testing.github.site import Json, Site, stamp, stamp_or_none
 from bot.testing.github.world import GitHubState
+
+Json: TypeAlias = dict[str, Any]
+
+GHOST = User(10137, "ghost")
+"""The user that REST shows for a deleted account (https://github.com/ghost). GraphQL shows null."""
+
+USER_LINKS = """
+    followers=/followers following=/following{/other_user} gists=/gists{/gist_id} starred=/starred{/owner}{/repo}
+    subscriptions=/subscriptions organizations=/orgs repos=/repos events=/events{/privacy}
+    received_events=/received_events
+"""
+REPOSITORY_LINKS = """
+    archive=/{archive_format}{/ref} assignees=/assignees{/user} blobs=/git/blobs{/sha} branches=/branches{/branch}
+    collaborators=/collaborators{/collaborator} comments=/comments{/number} commits=/commits{/sha}
+    compare=/compare/{base}...{head} contents=/contents/{+path} contributors=/contributors deployments=/deployments
+    downloads=/downloads events=/events forks=/forks git_commits=/git/commits{/sha} git_refs=/git/refs{/sha}
+    git_tags=/git/tags{/sha} hooks=/hooks issue_comment=/issues/comments{/number}
+    issue_events=/issues/events{/number} issues=/issues{/number} keys=/keys{/key_id} labels=/labels{/name}
+    languages=/languages merges=/merges milestones=/milestones{/number}
+    notifications=/notifications{?since,all,participating} pulls=/pulls{/number} releases=/releases{/id}
+    stargazers=/stargazers statuses=/statuses/{sha} subscribers=/subscribers subscription=/subscription tags=/tags
+    teams=/teams trees=/git/trees{/sha}
+"""
+COUNTS = (
+    *("forks", "forks_count", "open_issues", "open_issues_count"),
+    *("stargazers_count", "watchers", "watchers_count", "size"),
+)
+FEATURES = {"has_downloads": True, "has_issues": True, "has_projects": True, "has_wiki": False, "has_pages": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    world: GitHubState
+    api_url: str
+    server_url: str
+
+    def web(self, repository: Repository) -> str:
+        return f"{self.server_url}/{repository.full_name}"
+
+    def api(self, repository: Repository) -> str:
+        return f"{self.api_url}/repos/{repository.full_name}"
+
+    def user(self, ident: int) -> Json:
+        """Return a user as JSON (schema simple-user). A deleted user is GitHub's `ghost`."""
+        user = self.world.users.get(ident, GHOST)
+        url = f"{self.api_url}/users/{quote(user.login)}"
+        return {
+            **fields(user, "login id node_id type"),
+            "avatar_url": f"{self.server_url}/avatars/{user.id}",
+            "gravatar_id": "",
+            "url": url,
+            "html_url": f"{self.server_url}/{web_login(user)}",
+            **_links(url, USER_LINKS),
+            "user_view_type": "public",
+            "site_admin": False,
+        }
+
+    def whole_user(self, ident: int) -> Json:
+        """Return a user as JSON in the form of a single-user request (schema public-user)."""
+        names = ("name", "company", "blog", "location", "email", "hireable", "bio")
+        zero = dict.fromkeys(("public_repos", "public_gists", "followers", "following"), 0)
+        times = dict.fromkeys(("created_at", "updated_at"), "2020-01-01T00:00:00Z")
+        return {**self.user(ident), **dict.fromkeys(names), "blog": "", **zero, **times}
+
+    def repository(self, repository: Repository, reader: Role | None = None) -> Json:
+        """Return a repository as JSON (schema repository), with the permissions of `reader` if given."""
+        url, web = self.api(repository), self.web(repository)
+        created_at, host = stamp(repository.created_at), self.server_url.partition("://")[2]
+        rights = {} if reader is None else {"permissions": rights_of(reader)}
+        return {
+            **fields(repository, "id node_id name full_name private archived default_branch"),
+            "owner": self.user(repository.owner),
+            "html_url": web,
+            "description": None,
+            "fork": False,
+            "url": url,
+            **_links(url, REPOSITORY_LINKS),
+            "created_at": created_at,
+            "updated_at": created_at,
+            "pushed_at": stamp(self.world.pushed_at.get(repository.id, repository.created_at)),
+            "git_url": f"git://{host}/{repository.full_name}.git",
+            "ssh_url": f"git@{host}:{repository.full_name}.git",
+            "clone_url": f"{web}.git",
+            "svn_url": web,
+            **dict.fromkeys(COUNTS, 0),
+            "stargazers_count": self.world.settings_of(repository).stars,
+            **dict.fromkeys(("homepage", "language", "license", "mirror_url")),
+            **FEATURES,
+            "has_discussions": False,
+            "disabled": False,
+            "allow_forking": True,
+            "is_template": False,
+            "web_commit_signoff_required": False,
+            "topics": [],
+            "custom_properties": {},
+            "visibility": "private" if repository.private else "public",
+            **rights,
+        }
+
+    def whole_repository(self, repository: Repository, reader: Role | None = None) -> Json:
+        """Return a repository as JSON in the form of a single-repository request (schema full-repository)."""
+        size = {"size": -(-self.world.bare(repository).size() // 1024)}
+        return {**self.repository(repository, reader), **size, "network_count": 0, "subscribers_count": 0}
+
+    def label(self, repository: Repository, label: Label) -> Json:
+        return {
+            **fields(label, "id node_id name color description"),
+            "url": f"{self.api(repository)}/labels/{label.name}",
+            "default": False,
+        }
+
+    def app(self, app: App) -> Json:
+        created_at = stamp(app.created_at)
+        return {
+            **fields(app, "id client_id slug node_id name"),
+            "owner": self.user(app.owner),
+            "description": "",
+            "external_url": app.homepage,
+            "html_url": f"{self.server_url}/apps/{app.slug}",
+            "created_at": created_at,
+            "updated_at": created_at,
+            "permissions": dict(app.permissions),
+            "events": list(app.events),
+        }
+
+    def installation(self, installation: Installation) -> Json:
+        app, account = self.world.apps[installation.app], self.world.users[installation.account]
+        url = f"{self.api_url}/app/installations/{installation.id}"
+        return {
+            "id": installation.id,
+            "client_id": app.client_id,
+            "account": self.user(account.id),
+            "repository_selection": "all" if installation.repositories is None else "selected",
+            "access_tokens_url": f"{url}/access_tokens",
+            "repositories_url": f"{self.api_url}/installation/repositories",
+            "html_url": f"{self.server_url}/settings/installations/{installation.id}",
+            "app_id": app.id,
+            "app_slug": app.slug,
+            "target_id": account.id,
+            "target_type": "Organization" if account.type == "Organization" else "User",
+            "permissions": dict(installation.permissions),
+            "events": list(app.events),
+            "created_at": stamp(installation.created_at),
+            "updated_at": stamp(installation.created_at),
+            "single_file_name": None,
+            "has_multiple_single_files": False,
+            "single_file_paths": [],
+            "suspended_by": None,
+            "suspended_at": stamp(installation.created_at) if installation.suspended else None,
+        }
+
+
+def _links(url: str, paths: str) -> Json:
+    return {f"{name}_url": url + path for name, path in (link.split("=", 1) for link in paths.split())}
+
+
+def web_login(user: User) -> str:
+    return f"apps/{user.login.removesuffix('[bot]')}" if user.type == "Bot" else user.login
+
+
+def rights_of(role: Role) -> dict[str, bool]:
+    """Return a role as the five rights of a repository's `permissions`."""
+    names = {"admin": Role.ADMIN, "maintain": Role.MAINTAIN, "push": Role.WRITE, "triage": Role.TRIAGE}
+    return {**{name: role.covers(needed) for name, needed in names.items()}, "pull": role.covers(Role.READ)}
+
+
+def fields(item: object, names: str) -> Json:
+    """Return fields of an entity by their names, times in GitHub's format."""
+    values = {name: getattr(item, name) for name in names.split()}
+    return {name: stamp(value) if isinstance(value, datetime) else value for name, value in values.items()}
+
+
+def stamp(when: datetime) -> str:
+    """Return a time in GitHub's format: UTC, whole seconds."""
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def stamp_or_none(when: datetime | None) -> str | None:
+    return None if when is None else stamp(when)
+
+
+# --- The REST and webhook JSON of threads: issues, comments, reactions, reviews, and pull requests -------------------
 
 
 def issue_json(site: Site, issue: Issue, *, webhook: bool = False) -> Json:
-    """Return an issue, or a pull request as an issue, as JSON (schema issue)."""
     home = site.world.repositories[issue.repository]
     url, web = f"{site.api(home)}/issues/{issue.number}", thread_url(site, issue)
     closer = {} if webhook else {"closed_by": None if issue.closed_by is None else site.user(issue.closed_by)}
@@ -33,22 +225,18 @@ def issue_json(site: Site, issue: Issue, *, webhook: bool = False) -> Json:
         "comments_url": f"{url}/comments",
         "events_url": f"{url}/events",
         "html_url": web,
-        "id": issue.id,
-        "node_id": issue.node_id,
-        "number": issue.number,
+        **fields(issue, "id node_id number state_reason"),
         **_thread(site, issue),
         "comments": len(site.world.comments_of(issue)),
         "reactions": reaction_counts(site.world, issue.node_id, f"{url}/reactions"),
         "timeline_url": f"{url}/timeline",
         "performed_via_github_app": None,
-        "state_reason": issue.state_reason,
         **closer,
         **(_pull_links(site, issue) if issue.pull else {}),
     }
 
 
 def comment_json(site: Site, comment: Comment) -> Json:
-    """Return a comment on a thread as JSON (schema issue-comment)."""
     home = site.world.repositories[comment.repository]
     url = f"{site.api(home)}/issues/comments/{comment.id}"
     thread = site.world.issues[comment.repository, comment.number]
@@ -57,11 +245,8 @@ def comment_json(site: Site, comment: Comment) -> Json:
         "url": url,
         "html_url": f"{thread_url(site, thread)}#issuecomment-{comment.id}",
         "issue_url": f"{site.api(home)}/issues/{comment.number}",
-        "id": comment.id,
-        "node_id": comment.node_id,
+        **fields(comment, "id node_id created_at updated_at"),
         "user": site.user(comment.author),
-        "created_at": stamp(comment.created_at),
-        "updated_at": stamp(comment.updated_at),
         "body": comment.text.body,
         "author_association": association(site.world, home, comment.author),
         "reactions": reaction_counts(site.world, comment.node_id, f"{url}/reactions"),
@@ -70,38 +255,28 @@ def comment_json(site: Site, comment: Comment) -> Json:
 
 
 def reaction_json(site: Site, reaction: Reaction) -> Json:
-    """Return a reaction as JSON (schema reaction)."""
     return {
-        "id": reaction.id,
-        "node_id": reaction.node_id,
+        **fields(reaction, "id node_id content created_at"),
         "user": site.user(reaction.user),
-        "content": reaction.content,
-        "created_at": stamp(reaction.created_at),
     }
 
 
 def review_json(site: Site, review: Review) -> Json:
-    """Return a review as JSON (schema pull-request-review)."""
     home = site.world.repositories[review.repository]
     web = f"{site.web(home)}/pull/{review.number}#pullrequestreview-{review.id}"
     pull = f"{site.api(home)}/pulls/{review.number}"
     return {
-        "id": review.id,
-        "node_id": review.node_id,
+        **fields(review, "id node_id state submitted_at commit_id"),
         "user": site.user(review.author),
         "body": review.text.body,
-        "state": review.state,
         "html_url": web,
         "pull_request_url": pull,
         "author_association": association(site.world, home, review.author),
         "_links": {"html": {"href": web}, "pull_request": {"href": pull}},
-        "submitted_at": stamp(review.submitted_at),
-        "commit_id": review.commit_id,
     }
 
 
 def review_comment_json(site: Site, comment: ReviewComment) -> Json:
-    """Return a line comment as JSON (schema pull-request-review-comment)."""
     home = site.world.repositories[comment.repository]
     url = f"{site.api(home)}/pulls/comments/{comment.id}"
     web = f"{site.web(home)}/pull/{comment.number}#discussion_r{comment.id}"
@@ -111,25 +286,17 @@ def review_comment_json(site: Site, comment: ReviewComment) -> Json:
     return {
         "url": url,
         "pull_request_review_id": comment.review,
-        "id": comment.id,
-        "node_id": comment.node_id,
+        **fields(comment, "id node_id path commit_id created_at updated_at line"),
         "diff_hunk": hunk(site.world, comment),
-        "path": comment.path,
-        "commit_id": comment.commit_id,
         "original_commit_id": comment.commit_id,
         "user": site.user(comment.author),
         "body": comment.text.body,
-        "created_at": stamp(comment.created_at),
-        "updated_at": stamp(comment.updated_at),
         "html_url": web,
         "pull_request_url": pull,
         "author_association": association(site.world, home, comment.author),
         "_links": links,
         "reactions": reaction_counts(site.world, comment.node_id, f"{url}/reactions"),
-        "start_line": None,
-        "original_start_line": None,
-        "start_side": None,
-        "line": comment.line,
+        **dict.fromkeys(("start_line", "original_start_line", "start_side")),
         "original_line": comment.line,
         "side": "RIGHT",
         "original_position": 1,
@@ -155,19 +322,15 @@ def pull_json(site: Site, issue: Issue, *, whole: bool = True) -> Json:
     }
     return {
         "url": url,
-        "id": issue.id,
-        "node_id": issue.node_id,
+        **fields(issue, "id node_id number"),
         "html_url": web,
         "diff_url": f"{web}.diff",
         "patch_url": f"{web}.patch",
         "issue_url": issue_url,
-        "number": issue.number,
         **_thread(site, issue),
-        "merged_at": stamp_or_none(pull.merged_at),
-        "merge_commit_sha": pull.merge_commit_sha,
+        **fields(pull, "merged_at merge_commit_sha draft"),
         "requested_reviewers": [site.user(reviewer) for reviewer in pull.requested_reviewers],
         "requested_teams": [],
-        "draft": pull.draft,
         **{f"{name}_url": addresses[name] for name in ("commits", "review_comments", "review_comment", "comments")},
         "statuses_url": addresses["statuses"],
         "head": _end(site, pull.head_repository, pull.head_ref, pull.head_sha),
@@ -179,7 +342,6 @@ def pull_json(site: Site, issue: Issue, *, whole: bool = True) -> Json:
 
 
 def thread_url(site: Site, issue: Issue) -> str:
-    """Return the URL of a thread's page."""
     home = site.world.repositories[issue.repository]
     return f"{site.web(home)}/{'pull' if issue.pull else 'issues'}/{issue.number}"
 
@@ -192,7 +354,6 @@ def association(world: GitHubState, repository: Repository, user: int) -> str:
 
 
 def reaction_counts(world: GitHubState, subject: str, url: str) -> Json:
-    """Return the count of each reaction as JSON (schema reaction-rollup)."""
     counts = Counter(reaction.content for reaction in world.reactions_to(subject))
     return {"url": url, "total_count": counts.total(), **{content: counts[content] for content in REACTIONS}}
 
@@ -201,18 +362,13 @@ def _thread(site: Site, issue: Issue) -> Json:
     home = site.world.repositories[issue.repository]
     assignees = [site.user(assignee) for assignee in issue.assignees]
     return {
-        "title": issue.title,
+        **fields(issue, "title state locked created_at updated_at closed_at"),
         "user": site.user(issue.author),
         "labels": [site.label(home, site.world.labels[home.id][name]) for name in issue.labels],
-        "state": issue.state,
-        "locked": issue.locked,
         "active_lock_reason": None,
         "assignee": assignees[0] if assignees else None,
         "assignees": assignees,
         "milestone": None,
-        "created_at": stamp(issue.created_at),
-        "updated_at": stamp(issue.updated_at),
-        "closed_at": stamp_or_none(issue.closed_at),
         "author_association": association(site.world, home, issue.author),
         "body": issue.text.body or None,
     }

@@ -9,32 +9,28 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute
+from starlette.types import Receive, Scope, Send
+
+from bot.ports import Clock
 from bot.testing.github.credentials import register_app
 from bot.testing.github.entities import App
 from bot.testing.github.faults import FaultInjector, Faults, Logged
 from bot.testing.github.git_http import git_routes
 from bot.testing.github.graphql.graphql_api import graphql_route
 from bot.testing.github.oauth import OAuth, oauth_routes
-from bot.testing.github.rate_limits import RateLimits
 from bot.testing.github.rest.application import routes
-from bot.testing.github.rest.endpoint import ApiError
-from bot.testing.github.rest.workflow_runs import log_routes
-from bot.testing.github.site import Site
-from bot.testing.github.turned_clock import TurnedClock
+from bot.testing.github.rest.endpoint import ApiError, RateLimits
+from bot.testing.github.rest.runs import log_routes
+from bot.testing.github.shapes import Site
 from bot.testing.github.webhooks import Webhooks
-from bot.testing.github.world import GitHubState
+from bot.testing.github.world import GitHubState, TurnedClock
 from bot.testing.host import host_application
-
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import BaseRoute
-    from starlette.types import Receive, Scope, Send
-
-    from bot.ports import Clock
 
 
 class SimulatedGitHub:
@@ -91,13 +87,9 @@ class SimulatedGitHub:
         return tuple(self._record)
 
     def clone_url(self, repository: str) -> str:
-        """Return the clone URL of a repository."""
         return f"{self.server_url}/{repository}.git"
 
     def _application(self, served: list[BaseRoute]) -> Starlette:
-        from starlette.applications import Starlette
-        from starlette.responses import JSONResponse
-
         async def missing(_request: Request, _: Exception) -> Response:
             return JSONResponse(ApiError(404, "Not Found").body(), 404)
 

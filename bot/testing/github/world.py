@@ -1,21 +1,16 @@
-"""The state of one simulated GitHub: its tables, lookups, and change listeners.
-
-Rules: values are frozen, and a change replaces a value. Every change, and every read of more than one value, holds
-`lock`. A change ends with `emit`, so that `version` grows and listeners (webhooks.py) see the world as of that moment.
-The actions of people are in conversation.py and code_changes.py; tests use them through `world.person("alice")`.
-"""
+"""The state of one simulated GitHub: its tables, lookups, change listeners, and clock."""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from bot.testing.github.administrator_settings import RepositorySettings
 from bot.testing.github.bare import Bare, CommitSignature
 from bot.testing.github.entities import (
     App,
@@ -28,6 +23,7 @@ from bot.testing.github.entities import (
     Label,
     Reaction,
     Repository,
+    RepositorySettings,
     Review,
     ReviewComment,
     Role,
@@ -35,11 +31,43 @@ from bot.testing.github.entities import (
     User,
     WorkflowRun,
 )
-from bot.testing.github.turned_clock import TurnedClock
 
 if TYPE_CHECKING:
     from bot.ports import Clock
     from bot.testing.github.person import Person
+
+
+class TurnedClock:
+    """The Clock port for tests. It starts at the real time and moves only through `advance` and `sleep`."""
+
+    def __init__(self, start: datetime | None = None) -> None:
+        self._start = start or datetime.now(UTC).replace(microsecond=0)
+        self._turned = 0.0
+        self._lock = threading.Lock()
+
+    def now(self) -> datetime:
+        return self._start + timedelta(seconds=self._turned)
+
+    def monotonic(self) -> float:
+        return self._turned
+
+    def advance(self, seconds: float) -> None:
+        if seconds < 0:
+            raise ValueError(f"a clock does not run backwards: {seconds} s")
+        with self._lock:
+            self._turned += seconds
+
+    async def sleep(self, seconds: float) -> None:
+        """Advance the clock by the requested time, and let other tasks run."""
+        self.advance(max(0.0, seconds))
+        await asyncio.sleep(0)
+
+
+# --- The state of one simulated GitHub: its tables, lookups, and change listeners ------------------------------------
+# Rules: values are frozen, and a change replaces a value. Every change, and every read of more than one value, holds
+# `lock`. A change ends with `emit`, so that `version` grows and listeners (webhooks.py) see the world as of that
+# moment.
+# The actions of people are in conversation.py and code_changes.py; tests use them through `world.person("alice")`.
 
 OnThread = TypeVar("OnThread", Comment, Review, ReviewComment)
 
@@ -71,14 +99,11 @@ class ActingUser:
     """Whether the user writes by mail: GitHub sends a mail of every post, and stores the replies."""
 
     def write(self, body: str) -> EditableText:
-        """Return a new text of this user."""
         return EditableText(body, by_mail=self.mails)
 
 
 @dataclass(slots=True)
 class GitHubState:
-    """One GitHub. `folder` holds its git data."""
-
     folder: Path
     clock: Clock = field(default_factory=TurnedClock)
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -123,11 +148,9 @@ class GitHubState:
     # --- reading -----------------------------------------------------------------------------------------------
 
     def now(self) -> datetime:
-        """Return the time in whole seconds, as all of GitHub's times are."""
         return self.clock.now().replace(microsecond=0)
 
     def user(self, login: str) -> User:
-        """Return a user by login, ignoring case. Raises NotThereError if there is none."""
         with self.lock:
             for user in self.users.values():
                 if user.login.lower() == login.lower():
@@ -135,7 +158,6 @@ class GitHubState:
         raise NotThereError(f"user {login}")
 
     def repository(self, full_name: str, *, renamed: bool = False) -> Repository:
-        """Return a repository by "owner/name", ignoring case. With `renamed`, its former name works too."""
         with self.lock:
             for repository in self.repositories.values():
                 names = (repository.full_name, repository.former) if renamed else (repository.full_name,)
@@ -144,11 +166,9 @@ class GitHubState:
         raise NotThereError(f"repository {full_name}")
 
     def bare(self, repository: Repository) -> Bare:
-        """Return the git data of a repository."""
         return Bare(repository.folder)
 
     def issue(self, repository: str | Repository, number: int) -> Issue:
-        """Return an issue or a pull request. Raises NotThereError if there is none."""
         home = self.repository(repository) if isinstance(repository, str) else repository
         issue = self.issues.get((home.id, number))
         if issue is None:
@@ -156,19 +176,15 @@ class GitHubState:
         return issue
 
     def comments_of(self, issue: Issue) -> list[Comment]:
-        """Return the comments on a thread, oldest first."""
         return self._on(issue, self.comments)
 
     def reviews_of(self, issue: Issue) -> list[Review]:
-        """Return the reviews of a pull request, oldest first."""
         return self._on(issue, self.reviews)
 
     def review_comments_of(self, issue: Issue) -> list[ReviewComment]:
-        """Return the line comments of a pull request, oldest first."""
         return self._on(issue, self.review_comments)
 
     def _on(self, issue: Issue, table: Mapping[int, OnThread]) -> list[OnThread]:
-        """Return what lies on a thread, oldest first."""
         with self.lock:
             place = (issue.repository, issue.number)
             return [each for each in table.values() if (each.repository, each.number) == place]
@@ -186,7 +202,6 @@ class GitHubState:
         return role if repository.private or role.covers(Role.READ) else Role.READ
 
     def signature(self, user: int) -> CommitSignature:
-        """Return a user's commit signature with the current time."""
         who = self.users[user]
         return CommitSignature(who.login, f"{who.id}+{who.login}@users.noreply.github.com", self.now())
 
@@ -211,7 +226,6 @@ class GitHubState:
         return run
 
     def end_run(self, ident: int, conclusion: str = "success") -> None:
-        """Complete a run."""
         run = self.workflow_runs[ident]
         self.workflow_runs[ident] = replace(run, status="completed", conclusion=conclusion, updated_at=self.now())
 
@@ -279,7 +293,6 @@ class GitHubState:
             return repository
 
     def add_label(self, repository: Repository, name: str) -> Label:
-        """Return the label with that name, and create it if there is none."""
         with self.lock:
             return self.labels[repository.id].setdefault(name, Label(self.next_id(), name))
 
@@ -290,7 +303,6 @@ class GitHubState:
             self.touch()
 
     def settings_of(self, repository: Repository) -> RepositorySettings:
-        """Return what a repository's administrators have set."""
         return self.settings.get(repository.id, RepositorySettings())
 
     def set_settings(self, repository: str, **changes: object) -> None:

@@ -17,7 +17,16 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from bot.testing.model.models import Model
-from bot.testing.model.wire import THINKING, ApiError, Json, blocks, canonical, digest, invalid, without_cache_mark
+from bot.testing.model.request_view import (
+    THINKING,
+    ApiError,
+    Json,
+    blocks,
+    canonical,
+    digest,
+    invalid,
+    without_cache_mark,
+)
 
 _KEY = b"simulated messages api"
 _DROP_HINT = (
@@ -42,7 +51,6 @@ class Seal:
     previous: str
 
     def sign(self, text: str) -> str:
-        """Return the signature of a block with this text."""
         payload = base64.b64encode(json.dumps(asdict(self)).encode()).decode()
         return f"{payload}.{_mac(payload, text)}"
 
@@ -61,11 +69,9 @@ class Mismatch:
 
     @property
     def place(self) -> str:
-        """The place in the request, as errors name it."""
         return f"messages.{self.message}.content.{self.block}"
 
     def error(self) -> ApiError:
-        """Return the 400 error of the API."""
         if self.is_latest and not self.droppable:
             return invalid(f"{self.place}: {_MODIFIED}")
         hint = f" {_DROP_HINT} {self.why}" if self.droppable else ""
@@ -85,7 +91,6 @@ def _mac(payload: str, text: str) -> str:
 
 
 def seal(body: Json, model: Model) -> Seal:
-    """Return the seal of the next block that the model produces after this request."""
     state = _Walk(body, model)
     for _ in state.thinking():
         pass
@@ -154,7 +159,6 @@ class _Walk:
         self._previous = ""
 
     def seal(self) -> Seal:
-        """Return the seal at the current place."""
         for message in self._unbound:
             self._messages = digest(self._messages, canonical(message))
         self._unbound.clear()
@@ -166,7 +170,6 @@ class _Walk:
 
     @cached_property
     def _tools(self) -> str:
-        """The tools in any order."""
         return digest(*sorted(canonical(without_cache_mark(tool)) for tool in blocks(self._body.get("tools"))))
 
     def thinking(self) -> Iterator[tuple[int, int, Json]]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from bot.testing.model.models import Model
-from bot.testing.model.wire import Json, blocks, canonical, digest, without_cache_mark
+from bot.testing.model.request_view import Json, blocks, canonical, digest, without_cache_mark
 
 BYTES_PER_TOKEN = 3.6
 MEDIA_BYTES = 5400
@@ -34,7 +34,6 @@ class Step:
 
     @property
     def tokens(self) -> int:
-        """The size of the whole prefix in tokens."""
         return math.ceil(self.size / BYTES_PER_TOKEN)
 
 
@@ -50,11 +49,9 @@ class Accounting:
 
     @property
     def prompt(self) -> int:
-        """The size of the whole prompt in tokens."""
         return self.input_tokens + self.read + self.written
 
     def usage(self) -> Json:
-        """Return the input side of a response's `usage`."""
         return {
             "input_tokens": self.input_tokens,
             "cache_creation_input_tokens": self.written,
@@ -64,7 +61,6 @@ class Accounting:
 
 
 def tokens(value: object) -> int:
-    """Return the estimated tokens of a JSON value, at least one."""
     return max(1, math.ceil(_size(value, canonical(value)) / BYTES_PER_TOKEN))
 
 

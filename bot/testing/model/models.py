@@ -51,11 +51,9 @@ class Model:
 
     @property
     def line(self) -> str:
-        """The product line: haiku, sonnet, opus, fable, or mythos."""
         return self.id.split("-")[1]
 
     def prices_for(self, prompt_tokens: int) -> Prices:
-        """Return the prices of a request whose whole prompt has that many tokens."""
         if self.long_prompt is not None and prompt_tokens > self.long_prompt[0]:
             return self.long_prompt[1]
         return self.prices

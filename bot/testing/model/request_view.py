@@ -1,18 +1,96 @@
-"""The view of a request that policies use to decide the model's next reply."""
+"""The view of a request that policies use, and the JSON that the API reads and writes.
+
+A plain string stands for one text block. Cache markers are not part of what the model sees.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-from bot.testing.model.wire import Json, blocks, text_of
+Json: TypeAlias = dict[str, Any]
+
+THINKING = frozenset({"thinking", "redacted_thinking"})
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def blocks(content: object) -> list[Json]:
+    """Return the content of a message, `system`, or a tool result as a list of blocks. A string is one text block."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def text_of(content: object) -> str:
+    return "\n".join(block.get("text", "") for block in blocks(content) if block.get("type") == "text")
+
+
+def canonical(value: object) -> bytes:
+    """Return the canonical bytes of a JSON value. The order of keys matters, as it does for the prompt cache."""
+    return _ENCODER.encode(value).encode()
+
+
+def without_cache_mark(block: Json) -> Json:
+    return {key: value for key, value in block.items() if key != "cache_control"}
+
+
+def digest(*parts: bytes | str) -> str:
+    """Return a sha256 in hex over the parts, each delimited by its length."""
+    sha = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        sha.update(len(data).to_bytes(8, "big"))
+        sha.update(data)
+    return sha.hexdigest()
+
+
+# https://platform.claude.com/docs/en/api/errors
+TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    409: "conflict_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    503: "api_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ApiError:
+    """A refusal: an HTTP status, an error type, a message, and for some errors a machine-readable code."""
+
+    status: int
+    message: str
+    type: str = ""
+    code: str | None = None
+
+    def body(self, request_id: str) -> Json:
+        error: Json = {"type": self.type or TYPES.get(self.status, "api_error"), "message": self.message}
+        if self.code is not None:
+            error["details"] = {"error_code": self.code}
+        return {"type": "error", "error": error, "request_id": request_id}
+
+
+def invalid(message: str, *, code: str | None = None) -> ApiError:
+    return ApiError(400, message, code=code)
+
+
+# --- The view of a request that policies use to decide the model's next reply ----------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One tool_use block of the conversation."""
-
     id: str
     name: str
     input: Mapping[str, Any]
@@ -38,32 +116,26 @@ class ModelRequest:
 
     @property
     def model(self) -> str:
-        """The id of the requested model."""
         return str(self.body.get("model", ""))
 
     @property
     def system(self) -> str:
-        """The system prompt as one text."""
         return text_of(self.body.get("system"))
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The names of the declared tools, in the order of the request."""
         return tuple(str(tool.get("name", tool.get("type"))) for tool in blocks(self.body.get("tools")))
 
     @property
     def messages(self) -> list[Json]:
-        """The messages as received."""
         return blocks(self.body.get("messages"))
 
     @property
     def stream(self) -> bool:
-        """Whether the request asks for server-sent events."""
         return bool(self.body.get("stream"))
 
     @property
     def max_tokens(self) -> int:
-        """The cap on the output."""
         return int(self.body.get("max_tokens", 0))
 
     @property
@@ -74,12 +146,10 @@ class ModelRequest:
 
     @property
     def betas(self) -> frozenset[str]:
-        """The values of the anthropic-beta header."""
         return frozenset(value.strip() for value in self.headers.get("anthropic-beta", "").split(",") if value.strip())
 
     @property
     def compacting(self) -> bool:
-        """Whether the request asks for a summary of the conversation in a compaction block."""
         return self.body.get("compaction") is not None
 
     @property
@@ -94,7 +164,6 @@ class ModelRequest:
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """All tool_use blocks so far, in order."""
         return tuple(
             ToolCall(block["id"], block["name"], block["input"])
             for message in self.messages
@@ -105,13 +174,11 @@ class ModelRequest:
 
     @property
     def results(self) -> tuple[ToolResult, ...]:
-        """The tool results of the last user message."""
         last = next((message for message in reversed(self.messages) if message.get("role") == "user"), {})
         return self._results_in([last])
 
     @property
     def all_results(self) -> tuple[ToolResult, ...]:
-        """All tool results so far, in order."""
         return self._results_in([message for message in self.messages if message.get("role") == "user"])
 
     def texts(self) -> tuple[str, ...]:
@@ -119,7 +186,6 @@ class ModelRequest:
         return tuple(text_of(message.get("content")) for message in self.messages if message.get("role") == "user")
 
     def has_tool(self, name: str) -> bool:
-        """Return whether a tool with that name is declared."""
         return name in self.tools
 
     def _results_in(self, messages: list[Json]) -> tuple[ToolResult, ...]:

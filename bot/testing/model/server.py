@@ -1,33 +1,181 @@
 """The simulated Messages API as a context manager. It calls the policy and records the requests.
 
-A policy decides what the model says; everything else (validation, thinking signatures, prompt cache, usage, the stream
-of events) works as in the real service. A policy that raises is a broken script: the client gets a 500, and the context
-manager raises the error when it ends.
+An issued token opens the API until it expires, and only for requests that name the beta of such tokens.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import secrets
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self, assert_never
 
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response as StarletteResponse
+from starlette.routing import Route
+
 from bot.testing.host import host_application
-from bot.testing.model.messages_service import MessagesService, Totals, parse_request
-from bot.testing.model.model_answer import Admitted
-from bot.testing.model.models import MODELS, Model
+from bot.testing.model.messages_service import Admitted, MessagesService, Totals, parse_request
+from bot.testing.model.models import ALL_EFFORTS, MODELS, Model
 from bot.testing.model.reply import Fault, Policy, Reply, stop
-from bot.testing.model.request_view import ModelRequest
-from bot.testing.model.responses import Plain, Refusal, Response, Stream
-from bot.testing.model.routes import application
+from bot.testing.model.request_view import TYPES, ApiError, Json, ModelRequest, invalid
+from bot.testing.model.responses import Plain, Refusal, Response, Stream, events
 from bot.testing.model.rules import unknown_part
-from bot.testing.model.stream import events
-from bot.testing.model.token_exchange import Federation
-from bot.testing.model.wire import TYPES, ApiError
+from bot.testing.model.rules_parameters import COMPACT_BETA
+
+PREFIX = "sk-ant-oat01-"
+GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+NEEDED = ("assertion", "federation_rule_id", "organization_id")
+
+
+@dataclass(slots=True)
+class Federation:
+    """The tokens of one simulated API. `lifetime` is the seconds each token is valid."""
+
+    clock: Callable[[], float]
+    lifetime: int = 600
+    workspaces: int = 1
+    """How many workspaces the rule enables. With more than one, the request must name one."""
+    exchanges: list[Json] = field(default_factory=list)
+    """The bodies of all granted exchanges, in order."""
+    _given: dict[str, float] = field(default_factory=dict)
+
+    def exchange(self, raw: bytes, headers: Mapping[str, str]) -> Json | ApiError:
+        """Return a token for a JWT, or the error. The JWT's content is not checked."""
+        body = json.loads(raw or b"{}")
+        if "oidc-federation-2026-04-01" not in headers.get("anthropic-beta", ""):
+            return invalid("anthropic-beta: oidc-federation-2026-04-01 is required")
+        if body.get("grant_type") != GRANT or not all(body.get(name) for name in NEEDED):
+            return invalid(f"grant_type must be {GRANT}, with {', '.join(NEEDED)}")
+        if body["assertion"].count(".") != 2:
+            return ApiError(401, "the identity token matches no federation rule")
+        if self.workspaces > 1 and not body.get("workspace_id"):
+            return ApiError(401, "workspace_id is required: the federation rule enables more than one workspace")
+        token = PREFIX + secrets.token_hex(16)
+        self._given[token] = self.clock() + self.lifetime
+        self.exchanges.append(body)
+        return {"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime}
+
+    def refusal(self, headers: Mapping[str, str]) -> ApiError | None:
+        """Return the error for a request with an invalid token of this API, or None. Other keys are not checked."""
+        token = headers.get("authorization", "").removeprefix("Bearer ")
+        if not token.startswith(PREFIX):
+            return None
+        if self.clock() >= self._given.get(token, float("-inf")):
+            return ApiError(401, "invalid bearer token")
+        if "oauth-2025-04-20" not in headers.get("anthropic-beta", ""):
+            return ApiError(401, "OAuth authentication is currently not supported.")
+        return None
+
+
+# --- The response of GET /v1/models/{id}: a model and its capabilities -----------------------------------------------
+# https://platform.claude.com/docs/en/api/beta/models/retrieve
+
+THINKING_FORMS = ("adaptive", "disabled", "enabled")
+
+
+def model_info(model: Model, betas: str = "") -> Json:
+    """Return one model as the API describes it to a request with these betas.
+
+    Compaction is listed only if its beta is named: https://platform.claude.com/docs/en/api/beta/models/retrieve
+    """
+    capabilities = _capabilities(model)
+    if COMPACT_BETA in betas:
+        summarize = {"supported": model.compacts}
+        capabilities["compaction"] = {**summarize, "summarize": summarize}
+    words = model.id.removeprefix("claude-").split("-")
+    return {
+        "type": "model",
+        "id": model.id,
+        "display_name": f"Claude {words[0].title()} {'.'.join(words[1:3])}",
+        "created_at": "2026-01-01T00:00:00Z",
+        "lifecycle": "active",
+        "deprecated_at": None,
+        "retires_at": None,
+        "line": model.line,
+        "max_input_tokens": model.window,
+        "max_tokens": model.max_output,
+        "capabilities": capabilities,
+    }
+
+
+def _capabilities(model: Model) -> Json:
+    yes, no = {"supported": True}, {"supported": False}
+    effort = {level: yes if level in model.efforts else no for level in ALL_EFFORTS}
+    forms = {form: yes if form in model.thinking else no for form in THINKING_FORMS}
+    edits = dict.fromkeys(("clear_tool_uses_20250919", "clear_thinking_20251015", "compact_20260112"), yes)
+    plain = ("batch", "citations", "code_execution", "image_input", "pdf_input", "structured_outputs")
+    return {
+        **dict.fromkeys(plain, yes),
+        "context_management": {"supported": True, **edits},
+        "effort": {"supported": bool(model.efforts), **effort},
+        "server_tools": {"supported": True, "code_execution": yes, "web_search": yes},
+        "thinking": {"supported": True, "types": forms},
+    }
+
+
+# --- The paths of the simulated API, as a Starlette application ------------------------------------------------------
+
+
+def application(model: ScriptedModel) -> Starlette:
+    async def create(request: Request) -> Response:
+        return await model.create(await request.body(), dict(request.headers))
+
+    async def exchange(request: Request) -> Response:
+        return model.exchange(await request.body(), dict(request.headers))
+
+    async def one(request: Request) -> Response:
+        return _refusal(model, request) or _one(model, request)
+
+    async def unknown(request: Request, _: Exception) -> StarletteResponse:
+        return Refusal(ApiError(404, f"Not found: {request.url.path}"))  # type: ignore[return-value]
+
+    async def fail(_: Request, error: Exception) -> StarletteResponse:
+        model.broke(error)
+        return Refusal(ApiError(500, f"the simulated server raised {error!r}"))  # type: ignore[return-value]
+
+    routes = [
+        Route("/v1/messages", create, methods=["POST"]),
+        Route("/v1/oauth/token", exchange, methods=["POST"]),
+        Route("/v1/models/{id}", one),
+    ]
+    return Starlette(
+        routes=routes, exception_handlers={404: unknown, ClientDisconnect: _ignore_disconnect, Exception: fail}
+    )
+
+
+def _one(model: ScriptedModel, request: Request) -> Plain | Refusal:
+    entry = model.models.get(request.path_params["id"])
+    if entry is None:
+        return Refusal(ApiError(404, f"model: {request.path_params['id']}"))
+    return Plain(model_info(entry, request.headers.get("anthropic-beta", "")))
+
+
+async def _ignore_disconnect(_: Request, error: Exception) -> StarletteResponse:
+    """Ignore a client that disconnects in mid-request: it is not this server's error, and nobody reads the answer."""
+    return Refusal(ApiError(400, f"the request broke off: {error!r}"))  # type: ignore[return-value]
+
+
+def _refusal(model: ScriptedModel, request: Request) -> Refusal | None:
+    headers = dict(request.headers)
+    checked = model.authenticate(b"{}", headers)
+    error = checked if isinstance(checked, ApiError) else unknown_part(headers, {}, model.lacks)
+    return Refusal(error) if error is not None else None
+
+
+# --- The simulated Messages API as a context manager. It calls the policy and records the requests -------------------
+# A policy decides what the model says; everything else (validation, thinking signatures, prompt cache, usage, the
+# stream
+# of events) works as in the real service. A policy that raises is a broken script: the client gets a 500, and the
+# context
+# manager raises the error when it ends.
 
 POLICY_THREADS = 64
 
@@ -74,7 +222,6 @@ class ScriptedModel:
 
     @property
     def base_url(self) -> str:
-        """The address for the client library."""
         return self._base_url
 
     @property

@@ -11,7 +11,7 @@ from bot.core.errors import Refused
 from bot.service.connections import Connections
 from bot.service.overview.sent_deliveries import LISTED_SECONDS, SentDeliveries
 from bot.testing.github.simulated_github import SimulatedGitHub
-from bot.testing.github.turned_clock import TurnedClock
+from bot.testing.github.world import TurnedClock
 from tests.stories.github.ground import HOME, settings, settle
 from tests.webhooks.dashboard.samples import NOW
 

@@ -38,8 +38,7 @@ from bot.testing.github.world import GitHubState
 from bot.testing.model.reply import Fault, Reply, call, say
 from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.server import ScriptedModel
-from bot.testing.sample import FILES, TITLE
-from bot.testing.story import NAMED
+from bot.testing.sample import FILES, NAMED, TITLE
 from tests.stories.github.clocks import QuickClock
 from tests.stories.ground import until
 

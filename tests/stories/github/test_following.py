@@ -6,7 +6,7 @@ from bot.core import marker
 from bot.core.gate import Stage
 from bot.core.names import ThreadNumber, thread_branch
 from bot.testing.github.code_changes import LineNote
-from bot.testing.story import NAMED
+from bot.testing.sample import NAMED
 from tests.stories.github.ground import FIXED, HOME, WISH, Model, Story, soak
 
 pytestmark = pytest.mark.long

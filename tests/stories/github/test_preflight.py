@@ -3,7 +3,7 @@
 import pytest
 
 from bot.core.gate import Stage
-from bot.testing.github.administrator_settings import RulesetSettings
+from bot.testing.github.entities import RulesetSettings
 from tests.stories.github.ground import HOME, Story
 
 pytestmark = pytest.mark.long

@@ -9,8 +9,7 @@ from bot.action.report import outputs
 from bot.config.action_inputs import action
 from bot.core.gate import Stage
 from bot.testing.model.reply import Fault, Reply, call, say
-from bot.testing.sample import TITLE
-from bot.testing.story import NAMED
+from bot.testing.sample import NAMED, TITLE
 from tests.stories.github.ground import FIX, HOME, Story, soak
 
 pytestmark = pytest.mark.long

@@ -15,7 +15,7 @@ from bot.testing.github.entities import Comment
 from bot.testing.github.person import NotAllowedError
 from bot.testing.model.reply import call
 from bot.testing.model.request_view import ModelRequest
-from bot.testing.story import NAMED
+from bot.testing.sample import NAMED
 from tests.stories.github.ground import FIX, FIXED, HOME, Model, Story, soak
 from tests.stories.github.service import Served
 from tests.stories.ground import until

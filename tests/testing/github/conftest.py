@@ -7,7 +7,7 @@ import pytest
 
 from bot.testing.github.credentials import install, installation_token
 from bot.testing.github.simulated_github import SimulatedGitHub
-from bot.testing.github.turned_clock import TurnedClock
+from bot.testing.github.world import TurnedClock
 from tests.testing.github.ground import FILES, NAME, Ground
 
 

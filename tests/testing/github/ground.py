@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from bot.testing.github.credentials import personal_token
 from bot.testing.github.entities import Installation, Repository
 from bot.testing.github.simulated_github import SimulatedGitHub
-from bot.testing.github.turned_clock import TurnedClock
+from bot.testing.github.world import TurnedClock
 
 NAME = "acme/shop"
 FILES = {"README.md": "# Shop\n", "src/a.py": "one\ntwo\nthree\n"}

@@ -8,11 +8,10 @@ from urllib.parse import parse_qsl
 import pytest
 import requests
 
-from bot.testing.github.app_manifests import BadManifestError, create_app, parse_manifest, redirect_with_code, take_app
+from bot.testing.github.credentials import BadManifestError, create_app, parse_manifest, redirect_with_code, take_app
 from bot.testing.github.page.page_routes import page_routes
 from bot.testing.github.simulated_github import SimulatedGitHub
-from bot.testing.github.turned_clock import TurnedClock
-from bot.testing.github.world import GitHubState
+from bot.testing.github.world import GitHubState, TurnedClock
 from tests.rows import every_row
 from tests.testing.github.app_manifest import FACTS, MANIFEST
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.testing.github.bare import Bare, CommitSignature, GitRefusedError
-from bot.testing.github.git_objects import CommitText, LeftToGitError, write_commit
-from bot.testing.github.ref_files import ABSENT, write_ref
+from bot.testing.github.git_objects import ABSENT, CommitText, LeftToGitError, write_commit, write_ref
 
 BY = CommitSignature("Ada", "ada@example.com", datetime(2026, 1, 2, tzinfo=UTC))
 FIRST = {"README.md": "# Hi\n", "src/a.py": "a\n", "src/b.py": "b\n", "src.txt": "x", "docs/deep/x": "1" * 5000}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.testing.github.page.html import element
-from bot.testing.github.page.markdown import Boxes, render_markdown, toggle_box
+from bot.testing.github.page.markdown import Boxes, element, render_markdown, toggle_box
 from tests.testing.github.page_ground import HOME
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.testing.github.bare import Bare, bare_environment
-from bot.testing.github.ref_advertisement import answer_listing, refs_before_push, run_service
+from bot.testing.github.git_http import answer_listing, refs_before_push, run_service
 from tests.rows import every_row
 
 WHO = {f"GIT_{role}_{key}": "ada" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}

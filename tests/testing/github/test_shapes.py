@@ -3,10 +3,9 @@
 import base64
 from typing import Any
 
-from bot.testing.github.administrator_settings import EnvironmentSettings, RulesetSettings
-from bot.testing.github.app_manifests import create_app, parse_manifest, redirect_with_code
 from bot.testing.github.code_changes import LineNote
-from bot.testing.github.credentials import job_token
+from bot.testing.github.credentials import create_app, job_token, parse_manifest, redirect_with_code
+from bot.testing.github.entities import EnvironmentSettings, RulesetSettings
 from bot.testing.github.rest.application import endpoints
 from tests.testing.github.app_manifest import MANIFEST
 from tests.testing.github.ground import NAME, Ground

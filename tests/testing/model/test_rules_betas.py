@@ -46,7 +46,7 @@ BETA_ROWS: dict[str, tuple[str, Json, Json, str]] = {
         EDITS,
         edited({"type": "clear_tool_uses_20250919"}),
         edited({"type": "clear_everything"}),
-        "context_management.edits.0: Input tag 'clear_everything' found",
+        "context_management.edits.0.type: Input should be 'clear_tool_uses_20250919'",
     ),
     "an edit has known fields": (
         EDITS,
@@ -58,13 +58,13 @@ BETA_ROWS: dict[str, tuple[str, Json, Json, str]] = {
         EDITS,
         edited({"type": "clear_tool_uses_20250919", "keep": {"type": "tool_uses", "value": 3}}),
         edited({"type": "clear_tool_uses_20250919", "keep": {"type": "input_tokens", "value": 3}}),
-        "context_management.edits.0.clear_tool_uses_20250919.keep.type: Input should be one of",
+        "context_management.edits.0.clear_tool_uses_20250919.keep.type: Input should be 'tool_uses'",
     ),
     "an edit measures whole numbers": (
         EDITS,
         edited({"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 9}}),
         edited({"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 0.5}}),
-        "context_management.edits.0.clear_tool_uses_20250919.trigger.value: Input should be a valid integer",
+        "context_management.edits.0.clear_tool_uses_20250919.trigger.input_tokens.value: Input should be",
     ),
 }
 

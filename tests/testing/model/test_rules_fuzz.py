@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from bot.testing.model.messages_service import MessagesService
 from bot.testing.model.models import MODELS
-from bot.testing.model.request_view import ModelRequest
-from bot.testing.model.wire import ApiError
+from bot.testing.model.request_view import ApiError, ModelRequest
 
 MARK = {"type": "ephemeral"}
 STRICT = {

@@ -82,7 +82,7 @@ TOOLS: dict[str, tuple[Json, Json, str]] = {
         "tools.0.custom.read_only: Extra inputs are not permitted",
     ),
     "tools are a list": (body(tools=[tool()]), body(tools={}), "tools: Input should be a valid list"),
-    "a tool is an object": (body(tools=[tool()]), body(tools=["Read"]), "tools.0: Input should be an object"),
+    "a tool is an object": (body(tools=[tool()]), body(tools=["Read"]), "tools.0.custom: Input should be an object"),
     "a schema is an object": (
         body(tools=[tool()]),
         body(tools=[tool(input_schema="object")]),
@@ -191,12 +191,12 @@ MARKERS: dict[str, tuple[Json, Json, str]] = {
     "one kind of marker": (
         body(messages=marked(SHORT)),
         body(messages=marked({"type": "lasting"})),
-        "messages.0.content.0.cache_control.type: Input should be 'ephemeral'",
+        "messages.0.content.0.text.cache_control.type: Input should be 'ephemeral'",
     ),
     "known marker fields": (
         body(messages=marked(SHORT)),
         body(messages=marked({"type": "ephemeral", "scope": "all"})),
-        "messages.0.content.0.cache_control.ephemeral.scope: Extra inputs are not permitted",
+        "messages.0.content.0.text.cache_control.ephemeral.scope: Extra inputs are not permitted",
     ),
     "not on thinking": (
         body(messages=marked(SHORT)),

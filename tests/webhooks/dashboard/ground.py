@@ -18,7 +18,7 @@ from bot.testing.github import credentials
 from bot.testing.github.entities import Comment, Installation
 from bot.testing.github.page.page_routes import page_routes
 from bot.testing.github.simulated_github import SimulatedGitHub
-from bot.testing.github.turned_clock import TurnedClock
+from bot.testing.github.world import TurnedClock
 from bot.testing.host import host_application
 from tests.webhooks.dashboard.sample_reading import SampleReading
 from tests.webhooks.dashboard.samples import HOME, NOW, OTHER

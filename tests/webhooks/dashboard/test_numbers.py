@@ -16,7 +16,7 @@ from bot.core.gate import Event, Move, Stage, Thread
 from bot.core.names import Digest, ThreadAddress
 from bot.service.overview.thread_records import USUAL_ROWS
 from bot.service.overview.views import WaitsFor
-from bot.testing.github.turned_clock import TurnedClock
+from bot.testing.github.world import TurnedClock
 from tests.core.gate_replay import replay
 from tests.core.journal_histories import histories
 from tests.service.overview.ground import address

@@ -1,30 +1,236 @@
 """The GraphQL API. It parses a query, counts its cost, and answers 200 with data, errors, or both.
 
-https://docs.github.com/en/graphql/guides/forming-calls-with-graphql
+https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bot.testing.github.graphql.cost import Cost, measure
-from bot.testing.github.graphql.mutations import mutations
-from bot.testing.github.graphql.nodes import Nodes
-from bot.testing.github.graphql.paging import Node
-from bot.testing.github.rate_limits import RateBudget, RateLimits, is_exceeded
-from bot.testing.github.rest.endpoint import ApiError, identify
-from bot.testing.github.site import Json, Site
+from graphql import (
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLError,
+    GraphQLSchema,
+    InlineFragmentNode,
+    OperationDefinitionNode,
+    OperationType,
+    VariableNode,
+    build_schema,
+    execute_sync,
+    get_named_type,
+    parse,
+    validate,
+    value_from_ast_untyped,
+)
+from graphql.language import SelectionSetNode
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
-if TYPE_CHECKING:
-    from graphql import DocumentNode, GraphQLError, GraphQLSchema, OperationDefinitionNode
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Route
+from bot.testing.github import code_changes, conversation
+from bot.testing.github.code_changes import NewPull
+from bot.testing.github.credentials import grants
+from bot.testing.github.entities import Comment, Repository, Role, from_node_id
+from bot.testing.github.graphql.nodes import CONTENTS, Node, Nodes
+from bot.testing.github.rest.endpoint import (
+    ApiError,
+    RateBudget,
+    RateLimits,
+    identify,
+    is_exceeded,
+    require_pulls_of_jobs,
+    within,
+)
+from bot.testing.github.shapes import Json, Site, stamp
+from bot.testing.github.world import ActingUser, NotThereError, StateConflictError
+
+LARGEST_PAGE = 100
+NODE_LIMIT = 500_000
+POINT = 100
+
+
+@dataclass(slots=True)
+class Cost:
+    """The requests that the connections of a query count as, and the most nodes that they may return."""
+
+    requests: int = 0
+    nodes: int = 0
+
+    @property
+    def points(self) -> int:
+        """The requests divided by 100 and rounded; at least one."""
+        return max(1, (self.requests + POINT // 2) // POINT)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    schema: GraphQLSchema
+    fragments: Mapping[str, FragmentDefinitionNode]
+    variables: Mapping[str, Any]
+    cost: Cost
+
+    def visit(self, selection: SelectionSetNode | None, parent: Any, times: int) -> None:
+        """Count what a selection asks for if its parent occurs `times` times."""
+        for node in selection.selections if selection else ():
+            if isinstance(node, FieldNode):
+                field = getattr(parent, "fields", {}).get(node.name.value)
+                if field is not None:
+                    kind = get_named_type(field.type)
+                    self.visit(node.selection_set, kind, times * self._factor(node, kind.name, times))
+            elif isinstance(node, FragmentSpreadNode):
+                fragment = self.fragments[node.name.value]
+                inner = self.schema.get_type(fragment.type_condition.name.value)
+                self.visit(fragment.selection_set, inner, times)
+            elif isinstance(node, InlineFragmentNode):
+                named = node.type_condition
+                inner = self.schema.get_type(named.name.value) if named else parent
+                self.visit(node.selection_set, inner, times)
+
+    def _factor(self, node: FieldNode, kind: str, times: int) -> int:
+        arguments = {argument.name.value: self._value(argument.value) for argument in node.arguments or ()}
+        if node.name.value == "nodes" and "ids" in arguments:
+            count = len(arguments["ids"] or ())
+            if count > LARGEST_PAGE:
+                message = f"You may not provide more than {LARGEST_PAGE} node ids; you provided {count}."
+                raise ApiError(200, message, ["ARGUMENT_LIMIT"])
+            return max(1, count)
+        if not kind.endswith("Connection"):
+            return 1
+        size = arguments.get("first") or arguments.get("last")
+        if not size:
+            message = (
+                f"You must provide a `first` or `last` value to properly paginate the `{node.name.value}` connection."
+            )
+            raise ApiError(200, message, ["MISSING_PAGINATION_BOUNDARIES"])
+        if size > LARGEST_PAGE:
+            name = node.name.value
+            message = f"Requesting {size} records on the `{name}` connection exceeds the `first` limit of 100 records."
+            raise ApiError(200, message, ["EXCESSIVE_PAGINATION"])
+        self.cost.requests += times
+        self.cost.nodes += times * size
+        if self.cost.nodes > NODE_LIMIT:
+            message = f"This query requests up to {self.cost.nodes:,} possible nodes: the maximum limit is 500,000."
+            raise ApiError(200, message, ["MAX_NODE_LIMIT_EXCEEDED"])
+        return int(size)
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, VariableNode):
+            return self.variables.get(value.name.value)
+        return value_from_ast_untyped(value, dict(self.variables))
+
+
+def measure(
+    schema: GraphQLSchema,
+    operation: OperationDefinitionNode,
+    fragments: Mapping[str, FragmentDefinitionNode],
+    variables: Mapping[str, Any],
+) -> Cost:
+    """Return the cost of an operation. Raises ApiError with GitHub's error type if GitHub would refuse it."""
+    cost = Cost()
+    root = schema.get_root_type(operation.operation)
+    _Measure(schema, fragments, variables, cost).visit(operation.selection_set, root, 1)
+    return cost
+
+
+# --- The mutations of the simulated GraphQL API ----------------------------------------------------------------------
+# https://docs.github.com/en/graphql/reference/mutations
+
+THREADS = ("issues", "pull_requests")
+
+
+def mutations(nodes: Nodes) -> dict[str, Callable[..., Node]]:
+    return {
+        "addReaction": lambda _, **given: _add_reaction(nodes, given["input"]),
+        "createPullRequest": lambda _, **given: _create_pull(nodes, given["input"]),
+        "minimizeComment": lambda _, **given: _minimize(nodes, given["input"]),
+    }
+
+
+def _add_reaction(nodes: Nodes, inputs: Node) -> Node:
+    _react_allowed(nodes, inputs["subjectId"])
+    reaction, _ = conversation.react(_actor(nodes), inputs["subjectId"], _content(inputs))
+    return {"reaction": nodes.reaction(reaction)}
+
+
+def _create_pull(nodes: Nodes, inputs: Node) -> Node:
+    home = next(each for each in nodes.world.repositories.values() if each.node_id == inputs["repositoryId"])
+    _allow(nodes, home, ("pull_requests",), Role.READ)
+    require_pulls_of_jobs(nodes.world, nodes.caller.token, home)
+    new = NewPull(inputs["title"], inputs["headRefName"], inputs["baseRefName"], inputs.get("body") or "")
+    try:
+        return {"pullRequest": nodes.issue(code_changes.open_pull(_actor(nodes), home, new))}
+    except (StateConflictError, NotThereError) as error:
+        raise ApiError(422, str(error)) from None
+
+
+def _minimize(nodes: Nodes, inputs: Node) -> Node:
+    comment = _comment(nodes, inputs["subjectId"])
+    _allow(nodes, nodes.world.repositories[comment.repository], THREADS, Role.WRITE)
+    reason = inputs["classifier"].lower().replace("_", "-")  # written as on github.com: "off-topic", "outdated"
+    return {"minimizedComment": nodes.comment(conversation.minimize(nodes.world, comment.id, reason))}
+
+
+def _actor(nodes: Nodes) -> ActingUser:
+    token = nodes.caller.token
+    if token is None:
+        raise ApiError(401, "This endpoint requires you to be authenticated.")
+    return ActingUser(nodes.world, token.user, token.app)
+
+
+def _allow(nodes: Nodes, home: Repository, permissions: tuple[str, ...], role: Role) -> None:
+    token = nodes.caller.token
+    if token is not None and token.permissions is not None:
+        granted = any(grants(token, permission, "write") for permission in permissions)
+        if not within(nodes.world, token, home) or not granted:
+            raise ApiError(403, "Resource not accessible by integration")
+    elif not nodes.world.role(home, _actor(nodes).id).covers(role) or home.archived:
+        raise ApiError(403, f"{nodes.world.users[_actor(nodes).id].login} does not have the correct permissions.")
+
+
+def _comment(nodes: Nodes, ident: str) -> Comment:
+    _subject(nodes, ident)
+    kind, number = from_node_id(ident) or ("", 0)
+    if kind != "IssueComment":
+        raise ApiError(404, f"Could not resolve to IssueComment node with the global id of '{ident}'.")
+    return nodes.world.comments[number]
+
+
+def _subject(nodes: Nodes, ident: str) -> Node:
+    node = nodes.by_id(ident)
+    if node is None:
+        raise ApiError(404, f"Could not resolve to a node with the global id of '{ident}'.")
+    return node
+
+
+def _react_allowed(nodes: Nodes, ident: str) -> None:
+    _subject(nodes, ident)
+    kind, number = from_node_id(ident) or ("", 0)
+    world = nodes.world
+    tables = {"IssueComment": world.comments, "PullRequestReview": world.reviews,
+              "PullRequestReviewComment": world.review_comments}  # fmt: skip
+    about: Any = tables[kind][number] if kind in tables else None  # type: ignore[index]  # a union of tables
+    about = about or next(issue for issue in world.issues.values() if issue.node_id == ident)
+    _allow(nodes, world.repositories[about.repository], THREADS, Role.READ)
+    if world.issues[about.repository, about.number].locked:
+        raise ApiError(403, "Unable to create reaction because issue is locked.")
+
+
+def _content(inputs: Node) -> str:
+    return next(rest for rest, name in CONTENTS.items() if name == inputs["content"])
+
+
+# --- The GraphQL API. It parses a query, counts its cost, and answers 200 with data, errors, or both -----------------
+# https://docs.github.com/en/graphql/guides/forming-calls-with-graphql
 
 SDL = Path(__file__).with_name("schema.graphql")
 DOCUMENTS = 256
@@ -34,17 +240,10 @@ TYPES = {401: "UNAUTHENTICATED", 403: "FORBIDDEN", 404: "NOT_FOUND", 409: "STALE
 
 @cache
 def schema() -> GraphQLSchema:
-    """Return the parsed schema. It is parsed only once."""
-    from graphql import build_schema
-
     return build_schema(SDL.read_text(encoding="utf-8"))
 
 
 def graphql_route(site: Site, limits: RateLimits) -> Route:
-    """Return the route of the GraphQL API."""
-    from starlette.concurrency import run_in_threadpool
-    from starlette.routing import Route
-
     async def serve(request: Request) -> Response:
         return await run_in_threadpool(_serve, site, limits, request, await request.body())
 
@@ -60,8 +259,6 @@ class _Query:
 
 
 def _serve(site: Site, limits: RateLimits, request: Request, raw: bytes) -> Response:
-    from starlette.responses import JSONResponse
-
     world = getattr(request.state, "world", None)
     site = site if world is None else replace(site, world=world)
     with site.world.lock:
@@ -91,8 +288,6 @@ def _serve(site: Site, limits: RateLimits, request: Request, raw: bytes) -> Resp
 
 
 def _validate_query(raw: bytes) -> _Query:
-    from graphql import FragmentDefinitionNode, OperationDefinitionNode
-
     try:
         request = json.loads(raw)
         text, variables = request["query"], request.get("variables") or {}
@@ -110,8 +305,6 @@ def _validate_query(raw: bytes) -> _Query:
 def _valid_document(text: str) -> DocumentNode:
     """Return a query that fits the schema. Clients send the same few again and again, and validation takes longer than
     everything else that an answer takes."""
-    from graphql import GraphQLError, parse, validate
-
     try:
         document = parse(text)
     except GraphQLError as error:
@@ -122,8 +315,6 @@ def _valid_document(text: str) -> DocumentNode:
 
 
 def _answer(nodes: Nodes, query: _Query, budget: RateBudget) -> Json:
-    from graphql import OperationType, execute_sync
-
     writes = query.operation.operation is OperationType.MUTATION
     result = execute_sync(
         schema(),
@@ -139,10 +330,6 @@ def _answer(nodes: Nodes, query: _Query, budget: RateBudget) -> Json:
 
 
 def _root(nodes: Nodes, cost: Cost, budget: RateBudget) -> dict[str, Any]:
-    from datetime import UTC, datetime
-
-    from bot.testing.github.site import stamp
-
     def repository(_: Any, owner: str, name: str, **__: Any) -> Node:
         home = nodes.repository_by_name(f"{owner}/{name}")
         if home is None:

@@ -1,37 +1,155 @@
 """The world's values as GraphQL nodes: dictionaries in which callables resolve fields on demand.
 
-https://docs.github.com/en/graphql/reference/objects
+https://docs.github.com/en/graphql/guides/using-pagination-in-the-graphql-api
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, TypeAlias
 
 from bot.testing.github.bare import Bare
-from bot.testing.github.code_changes import issues_named, pull_of, pulls_naming
+from bot.testing.github.code_changes import (
+    ChangedFile,
+    changed_files,
+    commits_between,
+    hunk,
+    is_outdated,
+    issues_named,
+    pull_of,
+    pulls_naming,
+)
 from bot.testing.github.credentials import grants
-from bot.testing.github.diffs import hunk, is_outdated
 from bot.testing.github.entities import (
+    CheckRun,
     Comment,
     Edit,
     EditableText,
     Issue,
     Label,
+    Pull,
     Reaction,
     Repository,
     Review,
     ReviewComment,
     from_node_id,
 )
-from bot.testing.github.graphql.paging import Node, connection, threads
-from bot.testing.github.graphql.pull_nodes import pull_changes
 from bot.testing.github.rest.code import git_commit_json
 from bot.testing.github.rest.endpoint import ApiError, Caller, visible, within
-from bot.testing.github.site import Site, stamp, stamp_or_none
+from bot.testing.github.shapes import Site, stamp, stamp_or_none
 from bot.testing.github.world import GitHubState, NotThereError
+
+Node: TypeAlias = dict[str, Any]
+
+
+def connection(
+    items: Sequence[Any], write: Callable[[Any], Any], *, key: Callable[[Any], int] = lambda item: item.id
+) -> Callable[..., Node]:
+    """Return the resolver of a connection, paged by `first` and `after` or by `last` and `before`."""
+
+    def field(
+        _: Any, first: int | None = None, last: int | None = None, after: str | None = None, before: str | None = None
+    ) -> Node:
+        cursors = [base64.b64encode(f"cursor:{key(item)}".encode()).decode() for item in items]
+        low = cursors.index(after) + 1 if after in cursors else 0
+        high = cursors.index(before) if before in cursors else len(items)
+        if first is not None:
+            high = min(high, low + first)
+        if last is not None:
+            low = max(low, high - last)
+        info = {
+            "hasNextPage": high < len(items),
+            "hasPreviousPage": low > 0,
+            "startCursor": cursors[low] if low < high else None,
+            "endCursor": cursors[high - 1] if low < high else None,
+        }
+        return {"nodes": [write(item) for item in items[low:high]], "pageInfo": info, "totalCount": len(items)}
+
+    return field
+
+
+def threads(listed: Callable[[], list[Issue]], write: Callable[[Issue], Node]) -> Callable[..., Node]:
+    """Return the resolver of a repository's issues or pull requests: ordered, and for issues `since` a time."""
+
+    def field(
+        info: Any,
+        filterBy: Node | None = None,  # noqa: N803  # GraphQL's name
+        orderBy: Node | None = None,  # noqa: N803  # GraphQL's name
+        **page: Any,
+    ) -> Node:
+        since = (filterBy or {}).get("since")
+        issues = [each for each in listed() if since is None or each.updated_at >= datetime.fromisoformat(since)]
+        by_update = orderBy is not None and orderBy["field"] == "UPDATED_AT"
+        issues.sort(key=lambda each: (each.updated_at if by_update else each.created_at, each.number))
+        if orderBy is not None and orderBy["direction"] == "DESC":
+            issues.reverse()
+        return connection(issues, write)(info, **page)
+
+    return field
+
+
+# --- What a pull request changes, and the checks of its head, as GraphQL fields --------------------------------------
+# https://docs.github.com/en/graphql/reference/objects#pullrequest
+
+GREEN = {"success", "neutral", "skipped"}
+
+
+def pull_changes(nodes: Nodes, issue: Issue, pull: Pull) -> Node:
+    """Return the fields of a pull request that take a look at its commits. Each is resolved on demand."""
+    home = nodes.world.repositories[issue.repository]
+    bare = nodes.world.bare(home)
+
+    def files() -> tuple[ChangedFile, ...]:
+        return changed_files(bare, pull.base_sha, pull.head_sha)
+
+    def commit(sha: str) -> Node:
+        ident = f"PURC_kw{issue.id}_{sha}"
+        return {
+            "id": ident,
+            "commit": lambda _: nodes.git_object(home, sha),
+            "pullRequest": lambda _: nodes.issue(issue),
+        }
+
+    def commits(info: Any, **page: Any) -> Node:
+        ids = commits_between(bare, pull.base_sha, pull.head_sha)
+        return connection(ids, commit, key=lambda sha: int(sha[:12], 16))(info, **page)
+
+    return {
+        "additions": lambda _: sum(file.additions for file in files()),
+        "deletions": lambda _: sum(file.deletions for file in files()),
+        "changedFiles": lambda _: len(files()),
+        "commits": commits,
+        "statusCheckRollup": lambda _: _rollup(nodes, home, pull.head_sha),
+    }
+
+
+def _rollup(nodes: Nodes, home: Repository, head: str) -> Node | None:
+    """Return the newest check run of each name on a commit, or None if there is none."""
+    nodes.require(home, "checks", "statuses")
+    runs = [run for run in nodes.world.check_runs.values() if (run.repository, run.head_sha) == (home.id, head)]
+    newest = list({(run.app, run.name): run for run in runs}.values())
+    conclusions = {run.conclusion for run in newest}
+    state = "FAILURE" if conclusions - GREEN - {None} else "PENDING" if None in conclusions else "SUCCESS"
+    rollup = {"id": f"SCR_kw{home.id}_{head}", "state": state, "contexts": connection(newest, _check_run)}
+    return rollup if newest else None
+
+
+def _check_run(run: CheckRun) -> Node:
+    conclusion = run.conclusion.upper() if run.conclusion else None
+    return {
+        "__typename": "CheckRun",
+        "id": run.node_id,
+        "name": run.name,
+        "status": run.status.upper(),
+        "conclusion": conclusion,
+    }
+
+
+# --- The world's values as GraphQL nodes: dictionaries in which callables resolve fields on demand -------------------
+# https://docs.github.com/en/graphql/reference/objects
 
 CONTENTS = {
     "+1": "THUMBS_UP", "-1": "THUMBS_DOWN", "laugh": "LAUGH", "hooray": "HOORAY", "confused": "CONFUSED",
@@ -49,11 +167,9 @@ class Nodes:
 
     @property
     def world(self) -> GitHubState:
-        """The world to read from."""
         return self.site.world
 
     def by_id(self, ident: str) -> Node | None:
-        """Return the node with a global id, or None."""
         kind, number = from_node_id(ident) or ("", 0)
         match kind:
             case "Issue" | "PullRequest":
@@ -95,7 +211,6 @@ class Nodes:
         }
 
     def repository(self, home: Repository) -> Node:
-        """Return the node of a repository."""
         bare = self.world.bare(home)
         return {
             "__typename": "Repository",
@@ -114,7 +229,6 @@ class Nodes:
         }
 
     def issue(self, issue: Issue) -> Node:
-        """Return the node of an issue or a pull request."""
         home = self.world.repositories[issue.repository]
         labels = [self.world.labels[home.id][name] for name in issue.labels]
         common = {
@@ -135,7 +249,6 @@ class Nodes:
         return {"__typename": "Issue", **common, "closedByPullRequestsReferences": self._closed_by(issue)}
 
     def comment(self, comment: Comment) -> Node:
-        """Return the node of a comment on a thread."""
         thread = self.world.issues[comment.repository, comment.number]
         home = self.world.repositories[comment.repository]
         return {
@@ -148,7 +261,6 @@ class Nodes:
         }
 
     def review(self, review: Review) -> Node:
-        """Return the node of a review."""
         home = self.world.repositories[review.repository]
         thread = self.world.issues[review.repository, review.number]
         own = [each for each in self.world.review_comments_of(thread) if each.review == review.id]
@@ -162,7 +274,6 @@ class Nodes:
         }
 
     def line_comment(self, comment: ReviewComment) -> Node:
-        """Return the node of a line comment."""
         return {
             "__typename": "PullRequestReviewComment",
             **self._comment(comment, comment.text),
@@ -314,11 +425,7 @@ def _int(ident: int) -> int | None:
 
 
 def _label(label: Label) -> Node:
-    return {
-        "__typename": "Label",
-        "id": label.node_id,
-        "name": label.name,
-    }
+    return {"__typename": "Label", "id": label.node_id, "name": label.name}
 
 
 def _qualified_ref(bare: Bare, name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What every page shares: the visit, the top bar with the person switcher, and small elements."""
+"""What every page shares, and the lists of repositories and threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.testing.github.entities import Issue, Repository, Role, User
-from bot.testing.github.page.html import DOCTYPE, Child, Html, element, join
+from bot.testing.github.page.markdown import DOCTYPE, Child, Html, element, join, shown_title
 from bot.testing.github.world import GitHubState
 
 VISITOR: Final = User(0, "visitor")
@@ -27,18 +27,14 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Scene(Visit):
-    """A visit to a repository."""
-
     repository: Repository
 
     @property
     def root(self) -> str:
-        """The address of the repository."""
         return f"/{self.repository.full_name}"
 
     @property
     def role(self) -> Role:
-        """The viewer's role in the repository."""
         return self.world.role(self.repository, self.viewer.id)
 
     def login(self, user: int | None) -> str:
@@ -56,7 +52,6 @@ def people(world: GitHubState, repository: Repository | None) -> list[User]:
 
 
 def frame(visit: Visit, title: str, main: Child) -> Html:
-    """Return a whole page."""
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -97,7 +92,6 @@ def _choice(visit: Visit, user: User) -> Html:
 
 
 def moment(at: datetime) -> Html:
-    """Return a time in a format for people, with a machine-readable attribute."""
     return element("time", f"{at:%Y-%m-%d %H:%M:%S} UTC", datetime=at.isoformat())
 
 
@@ -108,12 +102,10 @@ def avatar(user: str) -> Html:
 
 
 def labels(names: Sequence[str]) -> list[Child]:
-    """Return the labels of a thread."""
     return [[element("span", name, class_="label"), " "] for name in names]
 
 
 def state(issue: Issue) -> Html:
-    """Return the state of a thread under GitHub's name for it."""
     name, look = "Open", "open"
     match issue:
         case Issue(pull=pull) if pull and pull.merged_at:
@@ -132,3 +124,77 @@ def state(issue: Issue) -> Html:
 def address(repository: Repository, issue: Issue) -> str:
     """Return the address of a thread's page, which is the same as on GitHub."""
     return f"/{repository.full_name}/{'pull' if issue.pull else 'issues'}/{issue.number}"
+
+
+# --- Shows the threads of a repository, the list of repositories, and the form for a new issue -----------------------
+
+STATES: Final = ("open", "closed", "all")
+KINDS: Final = {"issues": "Issues", "pulls": "Pull requests"}
+
+
+def repositories(world: GitHubState, readable: Sequence[Repository]) -> Html:
+    rows = [_repository(world, each) for each in readable]
+    return element("ul", rows or element("li", "No repositories yet."), class_="list", id="threads", data_live=True)
+
+
+def _repository(world: GitHubState, repository: Repository) -> Html:
+    threads = sum(home == repository.id for home, _ in world.issues)
+    link = element("a", repository.full_name, href=f"/{repository.full_name}", class_="title")
+    return element("li", element("span", link, element("small", f"{threads} issues and pull requests"), class_="grow"))
+
+
+def threads(scene: Scene, *, kind: str, wanted: str) -> list[Child]:
+    issues = [
+        issue
+        for (home, _), issue in sorted(scene.world.issues.items(), reverse=True)
+        if home == scene.repository.id and wanted in (issue.state, "all") and kind in ("", _kind(issue))
+    ]
+    rows = [_row(scene, issue) for issue in issues]
+    listing = element("ul", rows or element("li", "Nothing here."), class_="list", id="threads", data_live=True)
+    return [element("h1", scene.repository.full_name), _kinds(scene, kind), _states(scene, wanted), listing]
+
+
+def _kind(issue: Issue) -> str:
+    return "pulls" if issue.pull else "issues"
+
+
+def _row(scene: Scene, issue: Issue) -> Html:
+    count = len(scene.world.comments_of(issue))
+    link = element("a", shown_title(issue.title), href=address(scene.repository, issue), class_="title")
+    by = [f"#{issue.number} by {scene.login(issue.author)} on ", moment(issue.created_at)]
+    where = element("span", link, " ", labels(issue.labels), element("small", by), class_="grow")
+    return element("li", state(issue), where, element("span", f"💬 {count}", class_="note") if count else None)
+
+
+def _kinds(scene: Scene, here: str) -> Html:
+    links = [_tab(f"{scene.root}{f'/{kind}' if kind else ''}", name, at=kind == here) for kind, name in _NAMES]
+    return element("nav", links, class_="tabs", aria_label="Kinds of threads")
+
+
+_NAMES: Final = (("", "All"), *KINDS.items())
+
+
+def _states(scene: Scene, here: str) -> Html:
+    links = [_tab(f"?state={wanted}", wanted.capitalize(), at=wanted == here) for wanted in STATES]
+    new = element("a", "New issue", href=f"{scene.root}/issues/new", class_="button primary")
+    return element("div", element("nav", links, class_="grow", aria_label="State"), new, class_="head")
+
+
+def _tab(href: str, name: str, *, at: bool) -> list[Child]:
+    return [element("a", name, href=href, aria_current="page" if at else None), " "]
+
+
+def new_issue(scene: Scene) -> list[Child]:
+    return [
+        element("h1", "New issue"),
+        element(
+            "form",
+            element("p", element("label", "Title", for_="title")),
+            element("input", type="text", id="title", name="title", required=True, maxlength=256, class_="wide"),
+            element("p", element("label", "Description ", element("span", "(Markdown)", class_="note"), for_="body")),
+            element("textarea", id="body", name="body"),
+            element("button", "Submit new issue", class_="button primary"),
+            method="post",
+            action=f"{scene.root}/issues",
+        ),
+    ]

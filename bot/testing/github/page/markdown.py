@@ -1,24 +1,66 @@
-"""Renders Markdown as GitHub does: tables, task lists, line breaks, mentions, and collapsible sections.
-
-Rules: the only HTML that passes is `<details>`, `<summary>`, and `<br>` without attributes, and only where it cannot
-close the surrounding elements. Comments are hidden. All other HTML is shown as text. No image is fetched.
-"""
+"""Builds HTML safely, and renders Markdown as GitHub does."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from html import escape
+from typing import Any, Final, TypeAlias
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
 
 from bot.core.command import mention_pattern
-from bot.testing.github.page.html import Html, element, join
 
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.rules_core import StateCore
-    from markdown_it.token import Token
+
+class Html(str):
+    """Text that is already HTML. Only `element`, `join`, and the Markdown renderer create it."""
+
+    __slots__ = ()
+
+
+Child: TypeAlias = "str | Html | int | Iterable[Child] | None"
+Attribute: TypeAlias = "str | int | bool | None"
+
+VOID: Final = frozenset({"br", "input", "link", "meta"})
+DOCTYPE: Final = Html("<!doctype html>\n")
+
+
+def element(tag: str, *children: Child, **attributes: Attribute) -> Html:
+    """Return an element.
+
+    `class_` becomes class and `aria_label` becomes aria-label. True writes a bare attribute; None and False write none.
+    """
+    opened = f"<{tag}{''.join(_attribute(name, value) for name, value in attributes.items())}>"
+    return Html(opened if tag in VOID else f"{opened}{join(children)}</{tag}>")
+
+
+def join(children: Child) -> Html:
+    """Concatenate pieces, and escape those that are plain text."""
+    match children:
+        case None:
+            return Html("")
+        case Html():
+            return children
+        case str() | int():
+            return Html(escape(str(children)))
+        case _:
+            return Html("".join(map(join, children)))
+
+
+def _attribute(name: str, value: Attribute) -> str:
+    written = name.rstrip("_").replace("_", "-")
+    if value is None or value is False:
+        return ""
+    return f" {written}" if value is True else f' {written}="{escape(str(value))}"'
+
+
+# --- Renders Markdown as GitHub does: tables, task lists, line breaks, mentions, and collapsible sections ------------
+# Rules: the only HTML that passes is `<details>`, `<summary>`, and `<br>` without attributes, and only where it cannot
+# close the surrounding elements. Comments are hidden. All other HTML is shown as text. No image is fetched.
 
 BOX: Final = re.compile(r"\[([ xX])\][ \t]+")
 REL: Final = "nofollow noopener noreferrer"
@@ -67,18 +109,11 @@ def shown_title(text: str) -> Html:
 
 @cache
 def _markdown() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
     markdown = MarkdownIt("commonmark", {"html": True, "breaks": True}).enable(["table", "strikethrough"])
     markdown.core.ruler.push("task_list", _task_list)
     markdown.core.ruler.push("references", _references)
     markdown.core.ruler.push("alignment", _alignment)
-    for name, rule in (
-        ("html_block", _html_block),
-        ("html_inline", _html_inline),
-        ("image", _image),
-        ("box", _box),
-    ):
+    for name, rule in (("html_block", _html_block), ("html_inline", _html_inline), ("image", _image), ("box", _box)):
         markdown.add_render_rule(name, rule)
     return markdown
 
@@ -98,8 +133,6 @@ def _task_list(state: StateCore) -> None:
 
 
 def _box_token(match: re.Match[str], inline: Token) -> Token:
-    from markdown_it.token import Token
-
     label = "".join(inline.content[match.end() :].splitlines()[:1])
     line = inline.map[0] if inline.map else 0
     return Token("box", "", 0, meta={"ticked": match[1] != " ", "label": label, "line": line})
@@ -125,8 +158,6 @@ def _link_references(tokens: Sequence[Token], repository: str) -> Iterator[Token
 
 
 def _split_blocks(text: str, repository: str) -> Iterator[Token]:
-    from markdown_it.token import Token
-
     end = 0
     for match in REFERENCE.finditer(text):
         yield Token("text", "", 0, content=text[end : match.start()])

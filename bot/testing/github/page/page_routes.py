@@ -10,24 +10,33 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
 from bot.testing.github.entities import Issue, Repository, Role, User
-from bot.testing.github.page.app_pages import app_page, install_app, installing, make_app, new_app
-from bot.testing.github.page.forms import ACTIONS, open_issue
-from bot.testing.github.page.frame import VISITOR, Scene, Visit, address, frame, people
-from bot.testing.github.page.html import Child, element
-from bot.testing.github.page.pull_changes import commit_list, files, standing, tabs
-from bot.testing.github.page.thread import conversation, heading
-from bot.testing.github.page.thread_list import KINDS, STATES, new_issue, repositories, threads
+from bot.testing.github.page.forms import ACTIONS, app_page, install_app, installing, make_app, new_app, open_issue
+from bot.testing.github.page.frame import (
+    KINDS,
+    STATES,
+    VISITOR,
+    Scene,
+    Visit,
+    address,
+    frame,
+    new_issue,
+    people,
+    repositories,
+    threads,
+)
+from bot.testing.github.page.markdown import Child, element
+from bot.testing.github.page.thread import commit_list, conversation, files, heading, standing, tabs
 from bot.testing.github.person import NotAllowedError
 from bot.testing.github.world import GitHubState, NotThereError, StateConflictError
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Route
 
 COOKIE: Final = "acting_as"
 _APPS: Final = ("/settings/apps", "/organizations/{org}/settings/apps")
@@ -47,8 +56,6 @@ STATUS: Final[Mapping[type[Exception], int]] = {NotAllowedError: 403, StateConfl
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page to show."""
-
     title: str
     main: Child
     leads_to: str = ""
@@ -70,8 +77,6 @@ Handler = Callable[[Visit, PageRequest], Answer]
 
 def page_routes(world: GitHubState) -> list[Route]:
     """Return the routes of all pages. They match after git's routes, whose names end in .git."""
-    from starlette.routing import Route
-
     site = PageSite(world)
     home, thread = "/{owner}/{repo}", "/{owner}/{repo}/{kind}/{number:int}"
     get = {
@@ -97,8 +102,6 @@ def page_routes(world: GitHubState) -> list[Route]:
 
 @dataclass(slots=True)
 class PageSite:
-    """The pages of one world. It connects HTTP to the handlers below."""
-
     world: GitHubState
     _run: str = ""
 
@@ -107,7 +110,6 @@ class PageSite:
 
     def shows(self, handler: Handler) -> Callable[[Request], Response]:
         """Return the endpoint of a page. It answers 304 if the client's copy is current."""
-        from starlette.responses import Response
 
         def endpoint(request: Request) -> Response:
             with self.world.lock:
@@ -123,7 +125,6 @@ class PageSite:
 
     def does(self, handler: Handler, *, from_here: bool = True) -> Callable[[Request], Any]:
         """Return the endpoint of a form. It refuses forms sent by other sites, unless it only shows what they say."""
-        from starlette.concurrency import run_in_threadpool
 
         async def endpoint(request: Request) -> Response:
             body = b""
@@ -178,8 +179,6 @@ class PageSite:
 
 
 def _page(visit: Visit, answer: Answer, status: int = 200) -> Response:
-    from starlette.responses import HTMLResponse, RedirectResponse
-
     if isinstance(answer, str):
         return RedirectResponse(answer, 303, HEADERS)
     headers = dict(HEADERS)
@@ -206,8 +205,6 @@ def _from_here(request: Request) -> bool:
 
 
 def _static(request: Request) -> Response:
-    from starlette.responses import FileResponse, PlainTextResponse
-
     name = request.path_params["name"]
     if name not in ("page.css", "page.js"):
         return PlainTextResponse("Not found", 404)

@@ -1,22 +1,25 @@
-"""Shows a thread as GitHub does: comments, edits, minimized comments, reactions, checkboxes, and forms.
+"""Shows a thread as GitHub does, and the changes of a pull request.
 
-Rules: all text written by people or programs is untrusted and reaches the page only through html or markdown. Controls
+Rules: all text written by people or programs is untrusted and reaches the page only through html or markdown.
+Controls
 that the viewer may not use are hidden, and the routes check permissions again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
 
-from bot.testing.github.code_changes import issues_named, pulls_naming
-from bot.testing.github.entities import Comment, EditableText, Issue, Review, ReviewComment, Role
+from bot.testing.github.bare import Bare, GitRefusedError
+from bot.testing.github.code_changes import ChangedFile, changed_files, commits_between, issues_named, pulls_naming
+from bot.testing.github.entities import CheckRun, Comment, EditableText, Issue, Pull, Review, ReviewComment, Role
+from bot.testing.github.git_objects import CommitText
 from bot.testing.github.page.frame import Scene, address, avatar, labels, moment, state
-from bot.testing.github.page.html import Child, Html, element
-from bot.testing.github.page.markdown import Boxes, render_markdown, shown_title
+from bot.testing.github.page.markdown import Boxes, Child, Html, element, render_markdown, shown_title
 
 # https://docs.github.com/en/rest/reactions/reactions#about-reactions
 EMOJI: Final[Mapping[str, str]] = MappingProxyType(
@@ -56,7 +59,6 @@ def may_comment(scene: Scene, issue: Issue) -> bool:
 
 
 def may_close(scene: Scene, issue: Issue) -> bool:
-    """Return whether the viewer may close or reopen the thread."""
     return scene.viewer.id == issue.author or scene.role.covers(Role.TRIAGE)
 
 
@@ -68,7 +70,6 @@ def conversation(scene: Scene, issue: Issue, below: Child = None) -> list[Child]
 
 
 def heading(scene: Scene, issue: Issue) -> Html:
-    """Return the title, number, state, and author of a thread."""
     pull, author = issue.pull, element("b", scene.login(issue.author))
     parts: list[Child] = [author, " opened this issue on ", moment(issue.created_at)]
     if pull:
@@ -190,7 +191,6 @@ def _ending(scene: Scene, issue: Issue) -> Child:
 
 
 def write(scene: Scene, issue: Issue) -> Html:
-    """Return the comment form, with a button to close or reopen the thread if the viewer may."""
     if not may_comment(scene, issue):
         return element("p", "This conversation is locked to people who can write here.", class_="note")
     closing = "Close" if issue.state == "open" else "Reopen"
@@ -213,7 +213,6 @@ def write(scene: Scene, issue: Issue) -> Html:
 
 
 def sidebar(scene: Scene, issue: Issue) -> Html:
-    """Return the labels, assignees, and linked threads of a thread."""
     sections = [
         ("Labels", [labels(issue.labels) or "None", _labelling(scene, issue)]),
         ("Assignees", ", ".join(map(scene.login, issue.assignees)) or "Nobody"),
@@ -250,3 +249,116 @@ def _link(scene: Scene, other: Issue, *, closes: bool) -> Html:
     prefix = "Closes " if closes else ""
     link = element("a", f"#{other.number} ", shown_title(other.title), href=address(scene.repository, other))
     return element("div", prefix, link, " ", state(other))
+
+
+# --- Shows the changes of a pull request (commits, checks, and diff), read from the bare repository ------------------
+
+MAX_LINES: Final = 2_000
+"""Maximum lines shown of one file."""
+_HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
+_KINDS: Final = {"+": "added", "-": "removed", " ": "context", "@": "hunk", "\\": "note"}
+
+
+def tabs(scene: Scene, issue: Issue, pull: Pull, *, here: str) -> Html:
+    root = address(scene.repository, issue)
+    counts = {
+        "": len(scene.world.comments_of(issue)),
+        "commits": len(branch_commits(scene, pull)),
+        "files": len(diff(scene, pull)),
+    }
+    names = {"": "Conversation", "commits": "Commits", "files": "Files changed"}
+    links = [
+        element(
+            "a",
+            [name, " ", element("span", counts[key], class_="count")],
+            href=f"{root}/{key}".rstrip("/"),
+            aria_current="page" if key == here else None,
+        )
+        for key, name in names.items()
+    ]
+    return element("nav", links, class_="tabs", id="tabs", data_live=True, aria_label="Pull request")
+
+
+def branch_commits(scene: Scene, pull: Pull) -> tuple[str, ...]:
+    """Return the ids of the commits, oldest first; none while git does not have them."""
+    try:
+        return commits_between(scene.world.bare(scene.repository), pull.base_sha, pull.head_sha)
+    except GitRefusedError:
+        return ()
+
+
+def diff(scene: Scene, pull: Pull) -> tuple[ChangedFile, ...]:
+    """Return the changed files, or none while git does not have the commits."""
+    try:
+        return changed_files(scene.world.bare(scene.repository), pull.base_sha, pull.head_sha)
+    except GitRefusedError:
+        return ()
+
+
+def commit_list(scene: Scene, pull: Pull) -> Html:
+    rows = [_commit(scene.world.bare(scene.repository), commit) for commit in branch_commits(scene, pull)]
+    return element("ul", rows or element("li", "No commits."), class_="list", id="commits", data_live=True)
+
+
+def _commit(bare: Bare, commit: str) -> Html:
+    found = CommitText.parse(bare.commit_text(commit))
+    at = datetime.fromisoformat(found.author["date"]).astimezone(UTC)
+    by = element("small", found.author["name"], " on ", moment(at))
+    subject = found.message.partition("\n")[0]
+    return element("li", element("span", subject, by, class_="grow"), element("code", commit[:7]))
+
+
+def files(scene: Scene, pull: Pull) -> Html:
+    changes = [_file(change) for change in diff(scene, pull)]
+    return element("div", changes or element("p", "No changes."), id="files", data_live=True)
+
+
+def _file(change: ChangedFile) -> Html:
+    plus, minus = (
+        element("span", f"+{change.additions}", class_="plus"),
+        element("span", f"−{change.deletions}", class_="minus"),
+    )
+    rows = list(_rows(change))
+    if len(rows) > MAX_LINES:
+        rows = [*rows[:MAX_LINES], _row("note", f"{len(rows) - MAX_LINES} more lines are not shown.")]
+    table = element("div", element("table", element("tbody", rows)), class_="diff", tabindex=0)
+    path = f"{change.previous} → {change.path}" if change.previous else change.path
+    return element("details", element("summary", path, " ", plus, " ", minus), table, class_="file", open=True)
+
+
+def _rows(change: ChangedFile) -> Iterator[Html]:
+    """Yield the lines of a patch, each with its numbers before and after."""
+    if change.status != "modified":
+        yield _row("note", f"File {change.status}")
+    if change.patch is None:
+        yield _row("note", "No lines to show")
+    before = after = 0
+    for line in (change.patch or "").split("\n"):
+        if match := _HUNK.match(line):
+            before, after = int(match[1]), int(match[2])
+        kind = _KINDS.get(line[:1], "note")
+        has_before, has_after = kind in {"removed", "context"}, kind in {"added", "context"}
+        if line:
+            yield _row(kind, line, before if has_before else 0, after if has_after else 0)
+        before, after = before + has_before, after + has_after
+
+
+def _row(kind: str, line: str, before: int = 0, after: int = 0) -> Html:
+    numbers = (element("td", str(number or ""), class_="n") for number in (before, after))
+    return element("tr", *numbers, element("td", line), class_=kind)
+
+
+def standing(scene: Scene, issue: Issue, pull: Pull) -> Html:
+    """Return the checks of a pull request's head, and a merge button if the viewer may merge."""
+    runs = [run for run in scene.world.check_runs.values() if run.head_sha == pull.head_sha]
+    rows = [element("li", element("span", run.name, class_="grow"), element("span", _outcome(run))) for run in runs]
+    checks = element("ul", rows, class_="list") if rows else None
+    merge: Child = None
+    if issue.state == "open" and not pull.draft and scene.role.covers(Role.WRITE):
+        button = element("button", "Merge pull request", class_="button primary")
+        merge = element("form", button, method="post", action=f"{scene.path}/merge", data_stay=True)
+    return element("div", checks, merge, class_="standing", id="standing", data_live=True)
+
+
+def _outcome(run: CheckRun) -> str:
+    return f"{'✓' if run.conclusion == 'success' else '•'} {run.conclusion or run.status}"

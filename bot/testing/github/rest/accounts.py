@@ -1,32 +1,31 @@
-"""REST endpoints of Apps, tokens, users, teams, and the API itself.
+"""REST endpoints of Apps, tokens, users, teams, repositories, and an App's webhook deliveries.
 
 https://docs.github.com/en/rest/apps and https://docs.github.com/en/rest/users
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
-from bot.testing.github.credentials import LEVELS, installation_token, reaches
+from bot.testing.github.credentials import LEVELS, installation_token, reaches, take_app
 from bot.testing.github.entities import Installation, Repository, Role, Token
 from bot.testing.github.rest.endpoint import ApiCall, ApiError, Endpoint, RestAnswer, installation_of, not_found, within
-from bot.testing.github.site import Json, stamp_or_none
+from bot.testing.github.shapes import Json, fields, rights_of, stamp_or_none
+from bot.testing.github.webhooks import DeliveryAttempt, Webhooks
 
 
 def app(call: ApiCall) -> RestAnswer:
-    """Return the calling App."""
     own = [installation for installation in call.world.installations.values() if installation.app == call.app.id]
     return RestAnswer({**call.site.app(call.app), "installations_count": len(own)})
 
 
 def installations(call: ApiCall) -> RestAnswer:
-    """Return the calling App's installations."""
     own = [installation for installation in call.world.installations.values() if installation.app == call.app.id]
     return RestAnswer([call.site.installation(each) for each in own])
 
 
 def repository_installation(call: ApiCall) -> RestAnswer:
-    """Return the calling App's installation that covers a repository."""
     repository = call.repository
     for installation in call.world.installations.values():
         if installation.app == call.app.id and reaches(installation, repository):
@@ -64,7 +63,6 @@ def create_token(call: ApiCall) -> RestAnswer:
 
 
 def revoke_token(call: ApiCall) -> RestAnswer:
-    """Revoke the calling installation token."""
     token = call.caller.token
     if token is None or token.kind != "installation":
         raise ApiError(403, "Resource not accessible by integration")
@@ -74,7 +72,6 @@ def revoke_token(call: ApiCall) -> RestAnswer:
 
 
 def installation_repositories(call: ApiCall) -> RestAnswer:
-    """Return the repositories that the calling installation token covers."""
     token = call.caller.token
     if token is None or token.permissions is None:
         raise ApiError(403, "You must authenticate with an installation access token in order to list repositories")
@@ -128,7 +125,6 @@ def _own_in(call: ApiCall, installation: Installation) -> list[Repository]:
 
 
 def me(call: ApiCall) -> RestAnswer:
-    """Return the calling token's user."""
     user = call.site.whole_user(call.actor.id)
     zero = dict.fromkeys(
         ("collaborators", "disk_usage", "owned_private_repos", "private_gists", "total_private_repos"), 0
@@ -169,7 +165,6 @@ def organization(call: ApiCall) -> RestAnswer:
 
 
 def user_by_login(call: ApiCall) -> RestAnswer:
-    """Return a user by login."""
     return RestAnswer(call.site.whole_user(call.world.user(call.path["username"]).id))
 
 
@@ -183,7 +178,6 @@ def team_membership(call: ApiCall) -> RestAnswer:
 
 
 def _plan(call: ApiCall, account: int, *, extra: str) -> Json:
-    """Return the plan of an account, if one is set."""
     name = call.world.plans.get(account)
     return {"plan": {"name": name, "space": 976562499, "private_repos": 9999, extra: 0}} if name else {}
 
@@ -202,6 +196,112 @@ def _requested_permissions(call: ApiCall, reachable: list[Repository]) -> list[R
     return selected
 
 
+# --- REST endpoints of repositories and the people in them -----------------------------------------------------------
+# https://docs.github.com/en/rest/repos and https://docs.github.com/en/rest/collaborators/collaborators
+
+REPOSITORY = "/repos/{owner}/{repo}"
+LEGACY = {
+    Role.NONE: "none",
+    Role.READ: "read",
+    Role.TRIAGE: "read",
+    Role.WRITE: "write",
+    Role.MAINTAIN: "write",
+    Role.ADMIN: "admin",
+}
+"""The value of the `permission` field for each role; https://docs.github.com/en/rest/collaborators/collaborators"""
+
+
+def get_repository(call: ApiCall) -> RestAnswer:
+    return RestAnswer(call.site.whole_repository(call.repository, call.role))
+
+
+def own_repositories(call: ApiCall) -> RestAnswer:
+    user, world = call.actor.id, call.world
+    roles = {
+        home.id: Role.ADMIN if home.owner == user else world.roles.get((home.id, user), Role.NONE)
+        for home in world.repositories.values()
+    }
+    own = [home for home in world.repositories.values() if roles[home.id] != Role.NONE]
+    return RestAnswer([call.site.repository(home, roles[home.id]) for home in own])
+
+
+def collaborators(call: ApiCall) -> RestAnswer:
+    home = call.repository
+    roles = {user: role for (place, user), role in call.world.roles.items() if place == home.id and role != Role.NONE}
+    people = {home.owner: Role.ADMIN, **roles}
+    if call.world.users[home.owner].type == "Organization":
+        del people[home.owner]
+    return RestAnswer([_collaborator(call, user, role) for user, role in people.items()])
+
+
+def permission(call: ApiCall) -> RestAnswer:
+    """Return a user's role. An unknown login is a 404."""
+    user = call.world.user(call.path["username"])
+    role = call.world.role(call.repository, user.id)
+    return RestAnswer({"permission": LEGACY[role], "role_name": role.value, "user": _collaborator(call, user.id, role)})
+
+
+def _collaborator(call: ApiCall, user: int, role: Role) -> Json:
+    return {**call.site.user(user), "permissions": rights_of(role), "role_name": role.value}
+
+
+# --- REST endpoints that need an App's webhook: its deliveries, and the secrets of a new App -------------------------
+# https://docs.github.com/en/rest/apps/webhooks
+# https://docs.github.com/en/rest/apps/apps#create-a-github-app-from-a-manifest
+
+KEPT = timedelta(days=3)
+"""https://docs.github.com/en/webhooks/testing-and-troubleshooting-webhooks/redelivering-webhooks"""
+
+
+def hook_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
+    def list_deliveries(call: ApiCall) -> RestAnswer:
+        status = call.query.get("status")
+        deliveries = [each for each in reversed(_mine(call, webhooks)) if status in {None, _outcome(each)}]
+        return RestAnswer([_item(each) for each in deliveries], by_cursor=True)
+
+    def redeliver(call: ApiCall) -> RestAnswer:
+        ident = int(call.path["delivery_id"])
+        if ident not in {each.id for each in _mine(call, webhooks)}:
+            raise not_found()
+        webhooks.redeliver(ident)
+        return RestAnswer({}, 202)
+
+    def convert(call: ApiCall) -> RestAnswer:
+        created = take_app(call.world, call.path["code"])
+        if created is None:
+            raise not_found()
+        app, hook_url = created
+        webhooks.hook_app(app, hook_url)
+        secrets = {name: getattr(app, name) for name in ("client_id", "client_secret", "webhook_secret", "pem")}
+        return RestAnswer({**call.site.app(app), **secrets}, 201)
+
+    return (
+        Endpoint("GET", "/app/hook/deliveries", list_deliveries, by="app"),
+        Endpoint("POST", "/app/hook/deliveries/{delivery_id:int}/attempts", redeliver, by="app"),
+        Endpoint("POST", "/app-manifests/{code}/conversions", convert),
+    )
+
+
+def _mine(call: ApiCall, webhooks: Webhooks) -> list[DeliveryAttempt]:
+    app, since = call.app.id, call.world.now() - KEPT
+    return [delivery for delivery in webhooks.deliveries if delivery.hook.app == app and delivery.delivered_at >= since]
+
+
+def _outcome(delivery: DeliveryAttempt) -> str:
+    """Return the outcome by status code alone, as the filter does. An unanswered attempt has no outcome."""
+    return "success" if 200 <= delivery.status_code < 400 else "failure" if delivery.status_code >= 400 else ""
+
+
+def _item(delivery: DeliveryAttempt) -> Json:
+    return {
+        **fields(delivery, "id guid delivered_at redelivery status status_code event action"),
+        "duration": round(delivery.duration, 2),
+        "installation_id": delivery.installation,
+        "repository_id": delivery.repository,
+        "throttled_at": None,
+    }
+
+
 ENDPOINTS = (
     Endpoint("GET", "/app", app, by="app"),
     Endpoint("GET", "/app/installations", installations, by="app"),
@@ -215,10 +315,10 @@ ENDPOINTS = (
     Endpoint("GET", "/users/{username}", user_by_login),
     Endpoint("GET", "/orgs/{org}", organization),
     Endpoint(
-        "GET",
-        "/orgs/{org}/teams/{team_slug}/memberships/{username}",
-        team_membership,
-        ("members:read",),
-        by="token",
+        "GET", "/orgs/{org}/teams/{team_slug}/memberships/{username}", team_membership, ("members:read",), by="token"
     ),
+    Endpoint("GET", REPOSITORY, get_repository),
+    Endpoint("GET", "/user/repos", own_repositories, by="person"),
+    Endpoint("GET", f"{REPOSITORY}/collaborators", collaborators, role=Role.WRITE, by="token"),
+    Endpoint("GET", f"{REPOSITORY}/collaborators/{{username}}/permission", permission, by="token"),
 )

@@ -12,16 +12,14 @@ import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from bot.testing.github.administrator_settings import EnvironmentSettings, RepositorySettings, RulesetSettings
-from bot.testing.github.entities import Role
+from bot.testing.github.entities import EnvironmentSettings, RepositorySettings, Role, RulesetSettings
 from bot.testing.github.rest.endpoint import ApiCall, Endpoint, RestAnswer, not_found
-from bot.testing.github.site import Json, stamp
+from bot.testing.github.shapes import Json, fields, stamp
 
 HOME = "/repos/{owner}/{repo}"
 
 
 def actions_permissions(call: ApiCall) -> RestAnswer:
-    """Return which actions may run."""
     settings = _settings(call)
     body: Json = {"enabled": settings.actions}
     if settings.actions:
@@ -36,7 +34,6 @@ def workflow_permissions(call: ApiCall) -> RestAnswer:
 
 
 def environment(call: ApiCall) -> RestAnswer:
-    """Return an environment."""
     name, settings = _environment(call)
     url, created_at = f"{call.site.api(call.repository)}/environments/{name}", stamp(call.repository.created_at)
     rules: list[Json] = []
@@ -61,27 +58,22 @@ def environment(call: ApiCall) -> RestAnswer:
 
 
 def environment_secrets(call: ApiCall) -> RestAnswer:
-    """Return the names of an environment's secrets."""
     return _secrets(call, _environment(call)[1].secrets)
 
 
 def repository_secrets(call: ApiCall) -> RestAnswer:
-    """Return the names of a repository's secrets."""
     return _secrets(call, _settings(call).secrets)
 
 
 def organization_secrets(call: ApiCall) -> RestAnswer:
-    """Return the names of the organization's secrets that the repository may read."""
     return _secrets(call, _settings(call).shared_secrets)
 
 
 def rulesets(call: ApiCall) -> RestAnswer:
-    """Return all rulesets, whatever their enforcement."""
     return RestAnswer([_ruleset(call, number, each) for number, each in _rulesets_by_number(call)])
 
 
 def get_ruleset(call: ApiCall) -> RestAnswer:
-    """Return one ruleset, and whether the caller bypasses it."""
     number = int(call.path["ruleset_id"])
     each = dict(_rulesets_by_number(call)).get(number)
     if each is None:
@@ -103,7 +95,6 @@ def create_ruleset(call: ApiCall) -> RestAnswer:
 
 
 def delete_ruleset(call: ApiCall) -> RestAnswer:
-    """Delete a ruleset."""
     numbers = dict(_rulesets_by_number(call))
     if int(call.path["ruleset_id"]) not in numbers:
         raise not_found()
@@ -113,7 +104,6 @@ def delete_ruleset(call: ApiCall) -> RestAnswer:
 
 
 def put_environment(call: ApiCall) -> RestAnswer:
-    """Create an environment, unless it is there."""
     environments = _settings(call).environments
     added = environments.get(call.path["name"], EnvironmentSettings())
     _set_environments(call, {**environments, call.path["name"]: added})
@@ -121,7 +111,6 @@ def put_environment(call: ApiCall) -> RestAnswer:
 
 
 def delete_environment(call: ApiCall) -> RestAnswer:
-    """Delete an environment with its secrets."""
     name, _ = _environment(call)
     _set_environments(call, {known: each for known, each in _settings(call).environments.items() if known != name})
     return RestAnswer(status=204)
@@ -197,11 +186,9 @@ def _ruleset(call: ApiCall, number: int, each: RulesetSettings) -> Json:
     }
     return {
         "id": number,
-        "name": each.name,
-        "target": each.target,
+        **fields(each, "name target enforcement"),
         "source_type": "Repository",
         "source": home.full_name,
-        "enforcement": each.enforcement,
         "node_id": f"RRS_{number}",
         "_links": links,
         "created_at": stamp(home.created_at),

@@ -1,32 +1,31 @@
 """The REST API as an ASGI application: its routes, and the behavior that all endpoints share.
 
-Shared behavior: conditional requests (ETag, 304), pages with Link headers, rate limit headers, and errors as JSON.
+An attachment gets a signed address that works for some minutes, and a picture elsewhere goes through GitHub's proxy.
+https://docs.github.com/en/rest/using-the-rest-api/getting-started-with-the-rest-api#media-types
+https://docs.github.com/en/authentication/keeping-your-account-and-data-secure/about-anonymized-urls
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from html import escape, unescape
+from typing import Any
 from urllib.parse import urlencode
 
-from bot.testing.github.rate_limits import RateLimits
-from bot.testing.github.rendered import with_html
-from bot.testing.github.rest import (
-    accounts,
-    administration,
-    check_runs,
-    code,
-    git_refs,
-    issue_events,
-    issues,
-    pull_requests,
-    repositories,
-    workflow_runs,
-)
+from markdown_it import MarkdownIt
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bot.testing.github.rest import accounts, administration, code, issues, pull_requests, runs
+from bot.testing.github.rest.accounts import hook_endpoints
 from bot.testing.github.rest.endpoint import (
     LARGEST_PAGE,
     PAGE,
@@ -34,46 +33,66 @@ from bot.testing.github.rest.endpoint import (
     ApiError,
     Caller,
     Endpoint,
+    RateLimits,
     RestAnswer,
     admit,
     identify,
     invalid,
     not_found,
 )
-from bot.testing.github.rest.hooks import hook_endpoints
-from bot.testing.github.site import Site
+from bot.testing.github.shapes import Site
 from bot.testing.github.webhooks import Webhooks
 from bot.testing.github.world import NotThereError
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Route
+FORMATS = ("full+json", "html+json")
+_ASSET = re.compile(r"https://[^/]+/user-attachments/assets/([0-9a-f-]{36})")
+_KEPT = re.compile(r"https://(?:private-)?user-images\.githubusercontent\.com/")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_SOURCE = re.compile(r"(<img\b[^>]*?\bsrc=)([\"'])(.*?)\2", re.IGNORECASE | re.DOTALL)
+
+
+def with_html(body: Any, accept: str) -> Any:
+    """Return an answer with `body_html` beside each text, if the media type asks for it."""
+    if not any(form in accept for form in FORMATS):
+        return body
+    if isinstance(body, list):
+        return [with_html(each, accept) for each in body]
+    return {**body, "body_html": render(body["body"] or "")} if isinstance(body, dict) and "body" in body else body
+
+
+def render(text: str) -> str:
+    """Return a text as HTML. What people do not see is gone, and pictures have the addresses that a browser gets."""
+    return _SOURCE.sub(_sign_address, _COMMENT.sub("", _markdown().render(text)))
+
+
+def _sign_address(match: re.Match[str]) -> str:
+    source = unescape(match[3])
+    name = hashlib.sha256(source.encode()).hexdigest()
+    if asset := _ASSET.fullmatch(source):
+        source = f"https://private-user-images.githubusercontent.com/1/2-{asset[1]}.png?jwt=eyJ.{name}.x"
+    elif not _KEPT.match(source):
+        source = f"https://camo.githubusercontent.com/{name}/{source.encode().hex()}"
+    return f'{match[1]}"{escape(source)}"'
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": True})
+
+
+# --- The REST API as an ASGI application: its routes, and the behavior that all endpoints share ----------------------
+# Shared behavior: conditional requests (ETag, 304), pages with Link headers, rate limit headers, and errors as JSON.
 
 VERSION = "2022-11-28"
 
 
 def endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
     """Return all endpoints. An endpoint whose path a broader pattern would match comes first."""
-    modules = (
-        accounts,
-        repositories,
-        administration,
-        check_runs,
-        workflow_runs,
-        pull_requests,
-        issues,
-        issue_events,
-        git_refs,
-        code,
-    )
+    modules = (accounts, administration, runs, pull_requests, issues, code)
     return (*hook_endpoints(webhooks), *(row for module in modules for row in module.ENDPOINTS))
 
 
 def routes(site: Site, webhooks: Webhooks, limits: RateLimits) -> list[Route]:
-    """Return the routes of the REST API."""
-    from starlette.routing import Route
-
     by_path: dict[str, dict[str, Endpoint]] = {}
     for row in (*endpoints(webhooks), Endpoint("GET", "/rate_limit", _rate_limit(limits))):
         by_path.setdefault(row.path, {})[row.method] = row
@@ -81,8 +100,6 @@ def routes(site: Site, webhooks: Webhooks, limits: RateLimits) -> list[Route]:
 
 
 def _endpoint(site: Site, rows: Mapping[str, Endpoint], limits: RateLimits) -> Any:
-    from starlette.concurrency import run_in_threadpool
-
     async def serve(request: Request) -> Response:
         raw = await request.body()
         row = rows["GET" if request.method == "HEAD" else request.method]
@@ -199,8 +216,6 @@ def _headers(
 
 
 def _response(answer: RestAnswer, headers: dict[str, str]) -> Response:
-    from starlette.responses import Response
-
     if headers.pop(":status", None):
         return Response(status_code=304, headers=headers)
     if answer.status == 204:

@@ -1,4 +1,4 @@
-"""REST endpoints of a repository's code: contents, branches, commits, and comparisons.
+"""REST endpoints of a repository's code: contents, branches, commits, comparisons, and refs.
 
 https://docs.github.com/en/rest/repos/contents, /branches and /commits
 """
@@ -9,12 +9,18 @@ import base64
 from urllib.parse import quote
 
 from bot.testing.github.bare import Bare, GitRefusedError
-from bot.testing.github.code_changes import push_files
-from bot.testing.github.diffs import ChangedFile, changed_files, commits_between, files_between
+from bot.testing.github.code_changes import (
+    ChangedFile,
+    changed_files,
+    commits_between,
+    files_between,
+    notice_pushes,
+    push_files,
+)
 from bot.testing.github.entities import Repository, Role
-from bot.testing.github.git_objects import CommitText
+from bot.testing.github.git_objects import ABSENT, CommitText
 from bot.testing.github.rest.endpoint import ApiCall, ApiError, Endpoint, RestAnswer, not_found
-from bot.testing.github.site import Json, Site
+from bot.testing.github.shapes import Json, Site, fields
 
 REPOSITORY = "/repos/{owner}/{repo}"
 READ, WRITE = ("contents:read",), ("contents:write",)
@@ -43,7 +49,6 @@ def contents(call: ApiCall) -> RestAnswer:
 
 
 def put_contents(call: ApiCall) -> RestAnswer:
-    """Create or change a file with a commit on a branch."""
     home, path = call.repository, call.path["path"]
     branch = call.text("branch", home.default_branch)
     bare = call.world.bare(home)
@@ -58,7 +63,6 @@ def put_contents(call: ApiCall) -> RestAnswer:
 
 
 def branch(call: ApiCall) -> RestAnswer:
-    """Return a branch."""
     name, home = call.path["branch"], call.repository
     sha = call.world.bare(home).resolve(f"refs/heads/{name}")
     if sha is None:
@@ -84,7 +88,6 @@ def branch(call: ApiCall) -> RestAnswer:
 
 
 def commits(call: ApiCall) -> RestAnswer:
-    """Return the commits reachable from a ref, newest first."""
     home = call.repository
     start = commit_of(call, call.query.get("sha") or home.default_branch)
     paths = ["--", call.query["path"]] if call.query.get("path") else ["--"]
@@ -93,7 +96,6 @@ def commits(call: ApiCall) -> RestAnswer:
 
 
 def commit(call: ApiCall) -> RestAnswer:
-    """Return a commit with its files."""
     home = call.repository
     sha = commit_of(call, call.path["ref"])
     if "sha" in call.headers.get("accept", ""):
@@ -151,7 +153,6 @@ def commit_of(call: ApiCall, name: str) -> str:
 
 
 def commit_json(site: Site, home: Repository, sha: str) -> Json:
-    """Return a commit as JSON (schema commit)."""
     url, web = f"{site.api(home)}/commits/{sha}", f"{site.web(home)}/commit/{sha}"
     git = git_commit_json(site, home, sha)
     inner = {key: git[key] for key in ("author", "committer", "message", "verification")}
@@ -173,7 +174,6 @@ def commit_json(site: Site, home: Repository, sha: str) -> Json:
 
 
 def git_commit_json(site: Site, home: Repository, sha: str) -> Json:
-    """Return a commit as git's own data (schema git-commit)."""
     commit = CommitText.parse(site.world.bare(home).commit_text(sha))
     api, web = f"{site.api(home)}/git", site.web(home)
     verification = dict.fromkeys(("signature", "payload", "verified_at"))
@@ -182,10 +182,8 @@ def git_commit_json(site: Site, home: Repository, sha: str) -> Json:
         "node_id": f"C_kw{sha}",
         "url": f"{api}/commits/{sha}",
         "html_url": f"{web}/commit/{sha}",
-        "author": commit.author,
-        "committer": commit.committer,
+        **fields(commit, "author committer message"),
         "tree": {"sha": commit.tree, "url": f"{api}/trees/{commit.tree}"},
-        "message": commit.message,
         "parents": [
             {"sha": each, "url": f"{api}/commits/{each}", "html_url": f"{web}/commit/{each}"} for each in commit.parents
         ],
@@ -194,15 +192,11 @@ def git_commit_json(site: Site, home: Repository, sha: str) -> Json:
 
 
 def file_json(site: Site, home: Repository, commit_id: str, file: ChangedFile) -> Json:
-    """Return a file of a diff as JSON (schema diff-entry)."""
     path = quote(file.path)
     optional = {"patch": file.patch, "previous_filename": file.previous}
     return {
-        "sha": file.sha,
+        **fields(file, "sha status additions deletions"),
         "filename": file.path,
-        "status": file.status,
-        "additions": file.additions,
-        "deletions": file.deletions,
         "changes": file.additions + file.deletions,
         "blob_url": f"{site.web(home)}/blob/{commit_id}/{path}",
         "raw_url": f"{site.web(home)}/raw/{commit_id}/{path}",
@@ -251,6 +245,74 @@ def _account(site: Site, email: str) -> Json | None:
     return site.user(int(ident)) if exists else None
 
 
+# --- REST endpoints of git's refs ------------------------------------------------------------------------------------
+# https://docs.github.com/en/rest/git/refs
+
+GIT = "/repos/{owner}/{repo}/git"
+
+
+def matching_refs(call: ApiCall) -> RestAnswer:
+    start = f"refs/{call.path['ref']}"
+    return RestAnswer([_ref(call, ref, sha) for ref, sha in _bare(call).refs().items() if ref.startswith(start)])
+
+
+def create_ref(call: ApiCall) -> RestAnswer:
+    ref, sha = call.text("ref"), _commit(call, call.text("sha"))
+    if not ref.startswith("refs/") or ref.count("/") < 2:
+        raise ApiError(422, "Reference name must start with 'refs/' and have at least two slashes.")
+    if ref in _bare(call).refs():
+        raise ApiError(422, "Reference already exists")
+    _move(call, ref, sha, ABSENT)
+    return RestAnswer(_ref(call, ref, sha), 201)
+
+
+def update_ref(call: ApiCall) -> RestAnswer:
+    """Move a ref. Only a forced update may drop commits."""
+    ref, sha = f"refs/{call.path['ref']}", _commit(call, call.text("sha"))
+    before = _bare(call).refs().get(ref)
+    if before is None:
+        raise ApiError(422, "Reference does not exist")
+    if not call.body.get("force", False) and _bare(call).merge_base(before, sha) != before:
+        raise ApiError(422, "Update is not a fast forward")
+    _move(call, ref, sha, before)
+    return RestAnswer(_ref(call, ref, sha))
+
+
+def delete_ref(call: ApiCall) -> RestAnswer:
+    ref = f"refs/{call.path['ref']}"
+    before = _bare(call).refs().get(ref)
+    if before is None:
+        raise ApiError(422, "Reference does not exist")
+    _move(call, ref, ABSENT, before)
+    return RestAnswer(status=204)
+
+
+def _bare(call: ApiCall) -> Bare:
+    return call.world.bare(call.repository)
+
+
+def _move(call: ApiCall, ref: str, after: str, before: str) -> None:
+    try:
+        _bare(call).move(ref, after, before)
+    except GitRefusedError:
+        raise ApiError(422, "Reference cannot be updated") from None
+    notice_pushes(call.actor, call.repository)
+
+
+def _commit(call: ApiCall, sha: str) -> str:
+    commit = _bare(call).resolve(sha) if len(sha) == 40 else None
+    if commit is None:
+        raise ApiError(422, "Object does not exist")
+    return commit
+
+
+def _ref(call: ApiCall, ref: str, sha: str) -> Json:
+    home = call.site.api(call.repository)
+    kind = _bare(call).kind(sha)
+    target = {"sha": sha, "type": kind, "url": f"{home}/git/{kind}s/{sha}"}
+    return {"ref": ref, "node_id": f"REF_kw{ref}", "url": f"{home}/git/{ref}", "object": target}
+
+
 ENDPOINTS = (
     Endpoint("GET", f"{REPOSITORY}/contents", contents, READ),
     Endpoint("GET", f"{REPOSITORY}/contents/{{path:path}}", contents, READ),
@@ -259,4 +321,8 @@ ENDPOINTS = (
     Endpoint("GET", f"{REPOSITORY}/compare/{{basehead:path}}", compare, READ),
     Endpoint("GET", f"{REPOSITORY}/commits", commits, READ),
     Endpoint("GET", f"{REPOSITORY}/commits/{{ref:path}}", commit, READ),
+    Endpoint("GET", f"{GIT}/matching-refs/{{ref:path}}", matching_refs, READ),
+    Endpoint("POST", f"{GIT}/refs", create_ref, WRITE, Role.WRITE),
+    Endpoint("PATCH", f"{GIT}/refs/{{ref:path}}", update_ref, WRITE, Role.WRITE),
+    Endpoint("DELETE", f"{GIT}/refs/{{ref:path}}", delete_ref, WRITE, Role.WRITE),
 )

@@ -1,4 +1,4 @@
-"""What every REST endpoint shares: the caller, visibility, errors, pages, and the table row.
+"""What every REST endpoint shares: the caller, visibility, errors, rate limits, and the table row.
 
 An endpoint is a function from Call to RestAnswer and a row in its module's ENDPOINTS. Before it runs, `identify` and
 `admit` check that the credential is valid, that the repository in the path is visible to it (else 404), and that the
@@ -7,13 +7,15 @@ credential holds one of the permissions that the row needs (else 403).
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Literal
 
 from bot.testing.github.credentials import app_of_jwt, grants, reaches, token_named
 from bot.testing.github.entities import App, Comment, Installation, Issue, Repository, Role, Token
-from bot.testing.github.site import Json, Site
+from bot.testing.github.shapes import Json, Site
 from bot.testing.github.world import ActingUser, GitHubState, NotThereError
 
 DOCUMENTATION = "https://docs.github.com/rest"
@@ -22,25 +24,20 @@ PAGE, LARGEST_PAGE = 30, 100
 
 
 class ApiError(Exception):
-    """A refusal: the status, the message, and the fields of `errors`."""
-
     def __init__(self, status: int, message: str, errors: list[Any] | None = None) -> None:
         super().__init__(message)
         self.status, self.message, self.errors = status, message, errors
 
     def body(self) -> Json:
-        """Return the error as JSON (schema basic-error or validation-error)."""
         extra = {} if self.errors is None else {"errors": self.errors}
         return {"message": self.message, **extra, "documentation_url": DOCUMENTATION, "status": str(self.status)}
 
 
 def not_found() -> ApiError:
-    """Return the error for something that does not exist or that the caller may not see."""
     return ApiError(404, "Not Found")
 
 
 def invalid(resource: str, name: str, message: str, code: str = "custom") -> ApiError:
-    """Return the error for an invalid field."""
     detail = {"resource": resource, "code": code, "field": name, "message": message}
     return ApiError(422, "Validation Failed", [detail])
 
@@ -67,19 +64,15 @@ class Caller:
 
     @property
     def name(self) -> str:
-        """The key for counting rate limits."""
         return self.token.value if self.token else f"app {self.app.id}" if self.app else "anonymous"
 
     @property
     def kind(self) -> str:
-        """The kind of credential."""
         return self.token.kind if self.token else "jwt" if self.app else "anonymous"
 
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """One parsed request."""
-
     site: Site
     caller: Caller
     path: Mapping[str, str]
@@ -89,7 +82,6 @@ class ApiCall:
 
     @property
     def world(self) -> GitHubState:
-        """The world to read and change."""
         return self.site.world
 
     @property
@@ -108,24 +100,20 @@ class ApiCall:
 
     @property
     def app(self) -> App:
-        """The App that calls with its JWT. Raises ApiError (401) for other callers."""
         if self.caller.app is None:
             raise ApiError(401, "A JSON web token could not be decoded")
         return self.caller.app
 
     @property
     def repository(self) -> Repository:
-        """The repository in the path."""
         return self.world.repository(f"{self.path['owner']}/{self.path['repo']}")
 
     @property
     def issue(self) -> Issue:
-        """The thread in the path."""
         return self.world.issue(self.repository, int(self.path["number"]))
 
     @property
     def comment(self) -> Comment:
-        """The comment on a thread in the path."""
         comment = self.world.comments.get(int(self.path["comment_id"]))
         if comment is None or comment.repository != self.repository.id:
             raise not_found()
@@ -133,7 +121,6 @@ class ApiCall:
 
     @property
     def role(self) -> Role:
-        """The role of the caller's user in the repository."""
         token = self.caller.token
         return Role.READ if token is None else self.world.role(self.repository, token.user)
 
@@ -191,8 +178,6 @@ def identify(world: GitHubState, header: str) -> Caller:
 
 def secret_of(header: str) -> str:
     """Return the credential of a "token", "Bearer", or "Basic" header."""
-    import base64
-
     scheme, _, value = header.partition(" ")
     if scheme.lower() != "basic":
         return value.strip()
@@ -204,7 +189,6 @@ def secret_of(header: str) -> str:
 
 
 def admit(call: ApiCall, endpoint: Endpoint) -> None:
-    """Raise ApiError if the caller may not make this call."""
     caller = call.caller
     if endpoint.by == "app" and caller.app is None:
         raise ApiError(401, "A JSON web token could not be decoded" if caller.token else "Requires authentication")
@@ -221,7 +205,6 @@ def admit(call: ApiCall, endpoint: Endpoint) -> None:
 
 
 def visible(world: GitHubState, caller: Caller, repository: Repository) -> bool:
-    """Return whether the caller may know that the repository exists."""
     token = caller.token
     if not repository.private:
         return True
@@ -248,7 +231,6 @@ def installations_for(world: GitHubState, token: Token, repository: Repository) 
 
 
 def within(world: GitHubState, token: Token, repository: Repository) -> bool:
-    """Return whether a limited token covers the repository."""
     installation = world.installations.get(token.installation or 0)
     if installation is not None and installation.account != repository.owner:
         return False
@@ -321,3 +303,60 @@ def require_pulls_of_jobs(world: GitHubState, token: Token | None, home: Reposit
     """
     if token is not None and token.kind == "job" and not world.settings_of(home).actions_open_pulls:
         raise ApiError(403, "GitHub Actions is not permitted to create or approve pull requests.")
+
+
+# --- Counts the requests of each credential, as GitHub's primary rate limits do --------------------------------------
+# https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api and
+# https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api
+
+Resource = Literal["core", "graphql"]
+
+WINDOW = timedelta(hours=1)
+LIMITS = {"job": 1_000, "anonymous": 60}
+USUAL = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class RateBudget:
+    """The budget of one credential for one resource in the current hour."""
+
+    resource: Resource
+    limit: int
+    used: int
+    reset: int
+    """Time of the reset in seconds since 1970."""
+
+    @property
+    def remaining(self) -> int:
+        return max(0, self.limit - self.used)
+
+    def headers(self) -> dict[str, str]:
+        values = {"limit": self.limit, "remaining": self.remaining, "used": self.used, "reset": self.reset}
+        return {**{f"x-ratelimit-{k}": str(v) for k, v in values.items()}, "x-ratelimit-resource": self.resource}
+
+    def json(self) -> dict[str, int]:
+        return {"limit": self.limit, "used": self.used, "remaining": self.remaining, "reset": self.reset}
+
+
+@dataclass(slots=True)
+class RateLimits:
+    """The rate limit counters. Tests may set `limits` by kind of credential, such as {"installation": 3}."""
+
+    limits: dict[str, int] = field(default_factory=lambda: dict(LIMITS))
+    resources: int | None = None
+    """Maximum nodes of a GraphQL query before it exceeds GitHub's resource limit. None means no limit."""
+    _counters: dict[tuple[str, Resource], tuple[datetime, int]] = field(default_factory=dict)
+
+    def spend(self, caller: Caller, resource: Resource, points: int, now: datetime) -> RateBudget:
+        """Count points against a credential and return the budget. `is_exceeded` checks whether it was overspent."""
+        limit = self.limits.get(caller.kind, USUAL)
+        start, used = self._counters.get((caller.name, resource), (now, 0))
+        if now - start >= WINDOW:
+            start, used = now, 0
+        used += points
+        self._counters[caller.name, resource] = (start, used)
+        return RateBudget(resource, limit, used, int((start + WINDOW).timestamp()))
+
+
+def is_exceeded(budget: RateBudget) -> bool:
+    return budget.used > budget.limit

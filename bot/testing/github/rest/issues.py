@@ -1,4 +1,4 @@
-"""REST endpoints of issues, comments, labels, and reactions.
+"""REST endpoints of issues, comments, labels, reactions, and a thread's events.
 
 https://docs.github.com/en/rest/issues and https://docs.github.com/en/rest/reactions
 """
@@ -11,9 +11,9 @@ from typing import Any
 
 from bot.testing.github import conversation
 from bot.testing.github.conversation import BODY_LIMIT
-from bot.testing.github.entities import REACTIONS, Comment, Issue, ReviewComment, Role
+from bot.testing.github.entities import REACTIONS, Comment, Event, Issue, ReviewComment, Role, node_id
 from bot.testing.github.rest.endpoint import ApiCall, ApiError, Endpoint, RestAnswer, invalid, not_found
-from bot.testing.github.shapes import comment_json, issue_json, reaction_json
+from bot.testing.github.shapes import Json, comment_json, issue_json, reaction_json, stamp
 from bot.testing.github.world import NotThereError, StateConflictError
 
 READ = ("issues:read", "pull_requests:read")
@@ -42,7 +42,6 @@ def list_issues(call: ApiCall) -> RestAnswer:
 
 
 def get_issue(call: ApiCall) -> RestAnswer:
-    """Return a thread."""
     return RestAnswer(issue_json(call.site, call.issue))
 
 
@@ -76,7 +75,6 @@ def change_issue(call: ApiCall) -> RestAnswer:
 
 
 def list_comments(call: ApiCall) -> RestAnswer:
-    """Return the comments on a thread, oldest first."""
     return RestAnswer([comment_json(call.site, each) for each in _since(call, call.world.comments_of(call.issue))])
 
 
@@ -93,31 +91,26 @@ def create_comment(call: ApiCall) -> RestAnswer:
 
 
 def get_comment(call: ApiCall) -> RestAnswer:
-    """Return a comment."""
     return RestAnswer(comment_json(call.site, call.comment))
 
 
 def change_comment(call: ApiCall) -> RestAnswer:
-    """Edit a comment. Other people's comments require write."""
     _may_change(call, call.comment)
     return RestAnswer(comment_json(call.site, conversation.edit_comment(call.actor, call.comment, _body(call))))
 
 
 def delete_comment(call: ApiCall) -> RestAnswer:
-    """Delete a comment. Other people's comments require write."""
     _may_change(call, call.comment)
     conversation.delete_comment(call.actor, call.comment)
     return RestAnswer(status=204)
 
 
 def add_labels(call: ApiCall) -> RestAnswer:
-    """Add labels to a thread, and create those that do not exist."""
     names = tuple(dict.fromkeys([*call.issue.labels, *call.texts("labels")]))
     return RestAnswer(_labels(call, conversation.set_labels(call.actor, call.issue, names)))
 
 
 def remove_label(call: ApiCall) -> RestAnswer:
-    """Remove one label."""
     name = call.path["name"]
     if name not in call.issue.labels:
         raise ApiError(404, "Label does not exist")
@@ -126,7 +119,6 @@ def remove_label(call: ApiCall) -> RestAnswer:
 
 
 def get_label(call: ApiCall) -> RestAnswer:
-    """Return a label of a repository by its name."""
     label = call.world.labels[call.repository.id].get(call.path["name"])
     if label is None:
         raise not_found()
@@ -134,7 +126,6 @@ def get_label(call: ApiCall) -> RestAnswer:
 
 
 def create_label(call: ApiCall) -> RestAnswer:
-    """Create a label."""
     home, name = call.repository, call.text("name")
     if name in call.world.labels[home.id]:
         raise ApiError(422, "Validation Failed", [{"resource": "Label", "code": "already_exists", "field": "name"}])
@@ -156,12 +147,10 @@ def react(subject: Callable[[ApiCall], Issue | Comment | ReviewComment]) -> Call
 
 
 def list_reactions(call: ApiCall) -> RestAnswer:
-    """Return the reactions to a comment."""
     return RestAnswer([reaction_json(call.site, each) for each in call.world.reactions_to(call.comment.node_id)])
 
 
 def line_comment(call: ApiCall) -> ReviewComment:
-    """Return the line comment in the path."""
     comment = call.world.review_comments.get(int(call.path["comment_id"]))
     if comment is None or comment.repository != call.repository.id:
         raise not_found()
@@ -227,6 +216,54 @@ def _since(call: ApiCall, comments: list[Comment]) -> list[Comment]:
     return [comment for comment in comments if since is None or comment.updated_at >= datetime.fromisoformat(since)]
 
 
+# --- The REST endpoint of a thread's events: labels, assignments, locks, states, and titles --------------------------
+# https://docs.github.com/en/rest/issues/events
+
+LISTED = frozenset({"labeled", "unlabeled", "assigned", "closed", "reopened", "locked", "unlocked"})
+"""https://docs.github.com/en/rest/using-the-rest-api/issue-event-types"""
+
+
+def list_events(call: ApiCall) -> RestAnswer:
+    place = (call.issue.repository, call.issue.number)
+    return RestAnswer(
+        [
+            event_json(call, ident, at, event)
+            for ident, at, event in call.world.past
+            if event.issue is not None
+            and (event.issue.repository, event.issue.number) == place
+            and (event.action in LISTED or _renames(event))
+            and event.comment is None
+        ]
+    )
+
+
+def event_json(call: ApiCall, ident: int, at: datetime, event: Event) -> Json:
+    site, actor = call.site, call.site.user(event.sender)
+    body: Json = {
+        "id": ident,
+        "node_id": node_id("IssueEvent", ident),
+        "url": f"{site.api(call.repository)}/issues/events/{ident}",
+        "actor": actor,
+        "event": event.action,
+        **dict.fromkeys(("commit_id", "commit_url", "performed_via_github_app")),
+        "created_at": stamp(at),
+    }
+    if event.label is not None:
+        label = call.world.labels[call.repository.id][event.label]
+        body["label"] = {"name": label.name, "color": label.color}
+    if event.assignee is not None:
+        body |= {"assignee": site.user(event.assignee), "assigner": actor}
+    if event.action == "locked":
+        body["lock_reason"] = None
+    if event.issue is not None and _renames(event):
+        body |= {"event": "renamed", "rename": {"from": event.changed["title"], "to": event.issue.title}}
+    return body
+
+
+def _renames(event: Event) -> bool:
+    return event.action == "edited" and "title" in event.changed
+
+
 ENDPOINTS = (
     Endpoint("GET", ISSUES, list_issues, READ),
     Endpoint("POST", ISSUES, create_issue, ("issues:write",)),
@@ -245,4 +282,7 @@ ENDPOINTS = (
     Endpoint("POST", f"{COMMENT}/reactions", react(lambda call: call.comment), WRITE),
     Endpoint("POST", f"{THREAD}/reactions", react(lambda call: call.issue), WRITE),
     Endpoint("POST", f"{LINE_COMMENT}/reactions", react(line_comment), WRITE),
+    Endpoint(
+        "GET", "/repos/{owner}/{repo}/issues/{number:int}/events", list_events, ("issues:read", "pull_requests:read")
+    ),
 )

@@ -9,9 +9,8 @@ from dataclasses import replace
 
 from bot.core.lines import right_lines
 from bot.testing.github import code_changes
-from bot.testing.github.code_changes import LineNote, NewPull, pull_of
+from bot.testing.github.code_changes import LineNote, NewPull, changed_files, commits_between, pull_of
 from bot.testing.github.conversation import BODY_LIMIT
-from bot.testing.github.diffs import changed_files, commits_between
 from bot.testing.github.entities import Issue, Role
 from bot.testing.github.rest.code import file_json
 from bot.testing.github.rest.endpoint import (
@@ -63,7 +62,6 @@ def pulls_of_commit(call: ApiCall) -> RestAnswer:
 
 
 def create_pull(call: ApiCall) -> RestAnswer:
-    """Open a pull request from a branch of the same repository."""
     title, base, body = call.text("title"), call.text("base"), call.body.get("body") or ""
     if len(body) > BODY_LIMIT:
         raise invalid("PullRequest", "body", f"body is too long (maximum is {BODY_LIMIT} characters)")
@@ -84,24 +82,20 @@ def create_pull(call: ApiCall) -> RestAnswer:
 
 
 def get_pull(call: ApiCall) -> RestAnswer:
-    """Return a pull request."""
     return RestAnswer(pull_json(call.site, _pull(call)))
 
 
 def files(call: ApiCall) -> RestAnswer:
-    """Return the changed files."""
     pull, home = pull_of(_pull(call)), call.repository
     changes = changed_files(call.world.bare(home), pull.base_sha, pull.head_sha)
     return RestAnswer([file_json(call.site, home, pull.head_sha, file) for file in changes])
 
 
 def reviews(call: ApiCall) -> RestAnswer:
-    """Return the reviews."""
     return RestAnswer([review_json(call.site, each) for each in call.world.reviews_of(_pull(call))])
 
 
 def get_review(call: ApiCall) -> RestAnswer:
-    """Return a review."""
     review = call.world.reviews.get(int(call.path["review_id"]))
     if review is None or (review.repository, review.number) != (call.repository.id, _pull(call).number):
         raise not_found()
@@ -109,7 +103,6 @@ def get_review(call: ApiCall) -> RestAnswer:
 
 
 def create_review(call: ApiCall) -> RestAnswer:
-    """Submit a review."""
     event = call.text("event", "COMMENT")
     if event not in VERDICTS:
         raise invalid("PullRequestReview", "event", "Variable $event is invalid", "invalid")
@@ -129,24 +122,20 @@ def create_review(call: ApiCall) -> RestAnswer:
 
 
 def review_comments(call: ApiCall) -> RestAnswer:
-    """Return the comments of one review."""
     ident = int(call.path["review_id"])
     comments = [each for each in call.world.review_comments_of(_pull(call)) if each.review == ident]
     return RestAnswer([review_comment_json(call.site, each) for each in comments])
 
 
 def line_comments(call: ApiCall) -> RestAnswer:
-    """Return the line comments."""
     return RestAnswer([review_comment_json(call.site, each) for each in call.world.review_comments_of(_pull(call))])
 
 
 def get_line_comment(call: ApiCall) -> RestAnswer:
-    """Return a line comment."""
     return RestAnswer(review_comment_json(call.site, line_comment(call)))
 
 
 def reply(call: ApiCall) -> RestAnswer:
-    """Reply to a line comment."""
     above = line_comment(call)
     note = LineNote(above.path, above.line, call.text("body"))
     review = call.world.reviews[above.review]
