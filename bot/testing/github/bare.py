@@ -285,13 +285,9 @@ def _change(path: str, content: str | bytes | None) -> bytes:
 def bare_environment() -> dict[str, str]:
     """Return the environment of a git process that reads no configuration except the repository's own."""
     return {
-        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_TERMINAL_PROMPT": "0",
-        "HOME": "/nonexistent",
-        "LC_ALL": "C",
-    }
+        "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_TERMINAL_PROMPT": "0", "HOME": "/nonexistent", "LC_ALL": "C",
+    }  # fmt: skip
 
 
 def _size(path: Path) -> int:

@@ -21,14 +21,9 @@ from bot.testing.github.entities import App, Event, Installation, Repository, To
 from bot.testing.github.world import ACTIONS_BOT, GitHubState
 
 PERMISSIONS: Mapping[str, str] = {
-    "metadata": "read",
-    "contents": "write",
-    "issues": "write",
-    "pull_requests": "write",
-    "checks": "write",
-    "actions": "read",
-    "members": "read",
-}
+    "metadata": "read", "contents": "write", "issues": "write", "pull_requests": "write", "checks": "write",
+    "actions": "read", "members": "read",
+}  # fmt: skip
 EVENTS = ("issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment",
           "push", "check_run")  # fmt: skip
 TOKEN_LIFE = timedelta(hours=1)

@@ -323,17 +323,14 @@ def _rules(world: GitHubState, caller: Caller, repository: Repository) -> dict[s
     admin = token is not None and token.permissions is None and world.role(repository, token.user) is Role.ADMIN
     limited = token is not None and token.permissions is not None
     return {
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": "core.hooksPath",
-        "GIT_CONFIG_VALUE_0": str(_hooks(world)),
+        "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": str(_hooks(world)),
         "PROTECTED": "" if admin else " ".join(f"refs/heads/{name}" for name in sorted(repository.protected)),
-        "PUSH_PROTECTION": PUSH_PROTECTION if repository.push_protection else "",
-        "SECRETS": SECRETS,
+        "PUSH_PROTECTION": PUSH_PROTECTION if repository.push_protection else "", "SECRETS": SECRETS,
         "RULED": " ".join(f"refs/heads/{prefix}" for prefix in _restricted_prefixes(world, repository)),
         "SIGNED": "yes" if repository.signed else "",
         "NO_WORKFLOWS": "" if free else "a GitHub App" if limited else "a Personal Access Token",
         "MISSING": "`workflows` permission" if limited else "`workflow` scope",
-    }
+    }  # fmt: skip
 
 
 def _restricted_prefixes(world: GitHubState, repository: Repository) -> list[str]:

@@ -124,13 +124,9 @@ class OAuth:
         self.world.tokens[access] = token
         self.renewals[refresh] = Renewal(app, user, access, now + REFRESH_LIFE)
         return {
-            "access_token": access,
-            "expires_in": int(ACCESS_LIFE.total_seconds()),
-            "refresh_token": refresh,
-            "refresh_token_expires_in": int(REFRESH_LIFE.total_seconds()),
-            "token_type": "bearer",
-            "scope": "",
-        }
+            "access_token": access, "expires_in": int(ACCESS_LIFE.total_seconds()), "refresh_token": refresh,
+            "refresh_token_expires_in": int(REFRESH_LIFE.total_seconds()), "token_type": "bearer", "scope": "",
+        }  # fmt: skip
 
 
 def oauth_routes(oauth: OAuth) -> list[Route]:

@@ -77,15 +77,10 @@ class Site:
         user = self.world.users.get(ident, GHOST)
         url = f"{self.api_url}/users/{quote(user.login)}"
         return {
-            **fields(user, "login id node_id type"),
-            "avatar_url": f"{self.server_url}/avatars/{user.id}",
-            "gravatar_id": "",
-            "url": url,
-            "html_url": f"{self.server_url}/{web_login(user)}",
-            **_links(url, USER_LINKS),
-            "user_view_type": "public",
-            "site_admin": False,
-        }
+            **fields(user, "login id node_id type"), "avatar_url": f"{self.server_url}/avatars/{user.id}",
+            "gravatar_id": "", "url": url, "html_url": f"{self.server_url}/{web_login(user)}",
+            **_links(url, USER_LINKS), "user_view_type": "public", "site_admin": False,
+        }  # fmt: skip
 
     def whole_user(self, ident: int) -> Json:
         """Return a user as JSON in the form of a single-user request (schema public-user)."""
@@ -101,33 +96,17 @@ class Site:
         rights = {} if reader is None else {"permissions": rights_of(reader)}
         return {
             **fields(repository, "id node_id name full_name private archived default_branch"),
-            "owner": self.user(repository.owner),
-            "html_url": web,
-            "description": None,
-            "fork": False,
-            "url": url,
-            **_links(url, REPOSITORY_LINKS),
-            "created_at": created_at,
-            "updated_at": created_at,
+            "owner": self.user(repository.owner), "html_url": web, "description": None, "fork": False, "url": url,
+            **_links(url, REPOSITORY_LINKS), "created_at": created_at, "updated_at": created_at,
             "pushed_at": stamp(self.world.pushed_at.get(repository.id, repository.created_at)),
             "git_url": f"git://{host}/{repository.full_name}.git",
-            "ssh_url": f"git@{host}:{repository.full_name}.git",
-            "clone_url": f"{web}.git",
-            "svn_url": web,
-            **dict.fromkeys(COUNTS, 0),
-            "stargazers_count": self.world.settings_of(repository).stars,
-            **dict.fromkeys(("homepage", "language", "license", "mirror_url")),
-            **FEATURES,
-            "has_discussions": False,
-            "disabled": False,
-            "allow_forking": True,
-            "is_template": False,
-            "web_commit_signoff_required": False,
-            "topics": [],
-            "custom_properties": {},
-            "visibility": "private" if repository.private else "public",
+            "ssh_url": f"git@{host}:{repository.full_name}.git", "clone_url": f"{web}.git", "svn_url": web,
+            **dict.fromkeys(COUNTS, 0), "stargazers_count": self.world.settings_of(repository).stars,
+            **dict.fromkeys(("homepage", "language", "license", "mirror_url")), **FEATURES, "has_discussions": False,
+            "disabled": False, "allow_forking": True, "is_template": False, "web_commit_signoff_required": False,
+            "topics": [], "custom_properties": {}, "visibility": "private" if repository.private else "public",
             **rights,
-        }
+        }  # fmt: skip
 
     def whole_repository(self, repository: Repository, reader: Role | None = None) -> Json:
         """Return a repository as JSON in the form of a single-repository request (schema full-repository)."""
@@ -144,42 +123,27 @@ class Site:
     def app(self, app: App) -> Json:
         created_at = stamp(app.created_at)
         return {
-            **fields(app, "id client_id slug node_id name"),
-            "owner": self.user(app.owner),
-            "description": "",
-            "external_url": app.homepage,
-            "html_url": f"{self.server_url}/apps/{app.slug}",
-            "created_at": created_at,
-            "updated_at": created_at,
-            "permissions": dict(app.permissions),
-            "events": list(app.events),
-        }
+            **fields(app, "id client_id slug node_id name"), "owner": self.user(app.owner), "description": "",
+            "external_url": app.homepage, "html_url": f"{self.server_url}/apps/{app.slug}", "created_at": created_at,
+            "updated_at": created_at, "permissions": dict(app.permissions), "events": list(app.events),
+        }  # fmt: skip
 
     def installation(self, installation: Installation) -> Json:
         app, account = self.world.apps[installation.app], self.world.users[installation.account]
         url = f"{self.api_url}/app/installations/{installation.id}"
         return {
-            "id": installation.id,
-            "client_id": app.client_id,
-            "account": self.user(account.id),
+            "id": installation.id, "client_id": app.client_id, "account": self.user(account.id),
             "repository_selection": "all" if installation.repositories is None else "selected",
             "access_tokens_url": f"{url}/access_tokens",
             "repositories_url": f"{self.api_url}/installation/repositories",
-            "html_url": f"{self.server_url}/settings/installations/{installation.id}",
-            "app_id": app.id,
-            "app_slug": app.slug,
-            "target_id": account.id,
+            "html_url": f"{self.server_url}/settings/installations/{installation.id}", "app_id": app.id,
+            "app_slug": app.slug, "target_id": account.id,
             "target_type": "Organization" if account.type == "Organization" else "User",
-            "permissions": dict(installation.permissions),
-            "events": list(app.events),
-            "created_at": stamp(installation.created_at),
-            "updated_at": stamp(installation.created_at),
-            "single_file_name": None,
-            "has_multiple_single_files": False,
-            "single_file_paths": [],
-            "suspended_by": None,
-            "suspended_at": stamp(installation.created_at) if installation.suspended else None,
-        }
+            "permissions": dict(installation.permissions), "events": list(app.events),
+            "created_at": stamp(installation.created_at), "updated_at": stamp(installation.created_at),
+            "single_file_name": None, "has_multiple_single_files": False, "single_file_paths": [],
+            "suspended_by": None, "suspended_at": stamp(installation.created_at) if installation.suspended else None,
+        }  # fmt: skip
 
 
 def _links(url: str, paths: str) -> Json:
@@ -219,21 +183,14 @@ def issue_json(site: Site, issue: Issue, *, webhook: bool = False) -> Json:
     url, web = f"{site.api(home)}/issues/{issue.number}", thread_url(site, issue)
     closer = {} if webhook else {"closed_by": None if issue.closed_by is None else site.user(issue.closed_by)}
     return {
-        "url": url,
-        "repository_url": site.api(home),
-        "labels_url": f"{url}/labels{{/name}}",
-        "comments_url": f"{url}/comments",
-        "events_url": f"{url}/events",
-        "html_url": web,
-        **fields(issue, "id node_id number state_reason"),
-        **_thread(site, issue),
+        "url": url, "repository_url": site.api(home), "labels_url": f"{url}/labels{{/name}}",
+        "comments_url": f"{url}/comments", "events_url": f"{url}/events", "html_url": web,
+        **fields(issue, "id node_id number state_reason"), **_thread(site, issue),
         "comments": len(site.world.comments_of(issue)),
         "reactions": reaction_counts(site.world, issue.node_id, f"{url}/reactions"),
-        "timeline_url": f"{url}/timeline",
-        "performed_via_github_app": None,
-        **closer,
+        "timeline_url": f"{url}/timeline", "performed_via_github_app": None, **closer,
         **(_pull_links(site, issue) if issue.pull else {}),
-    }
+    }  # fmt: skip
 
 
 def comment_json(site: Site, comment: Comment) -> Json:
@@ -266,14 +223,11 @@ def review_json(site: Site, review: Review) -> Json:
     web = f"{site.web(home)}/pull/{review.number}#pullrequestreview-{review.id}"
     pull = f"{site.api(home)}/pulls/{review.number}"
     return {
-        **fields(review, "id node_id state submitted_at commit_id"),
-        "user": site.user(review.author),
-        "body": review.text.body,
-        "html_url": web,
-        "pull_request_url": pull,
+        **fields(review, "id node_id state submitted_at commit_id"), "user": site.user(review.author),
+        "body": review.text.body, "html_url": web, "pull_request_url": pull,
         "author_association": association(site.world, home, review.author),
         "_links": {"html": {"href": web}, "pull_request": {"href": pull}},
-    }
+    }  # fmt: skip
 
 
 def review_comment_json(site: Site, comment: ReviewComment) -> Json:
@@ -284,26 +238,15 @@ def review_comment_json(site: Site, comment: ReviewComment) -> Json:
     links = {"self": {"href": url}, "html": {"href": web}, "pull_request": {"href": pull}}
     reply = {} if comment.in_reply_to is None else {"in_reply_to_id": comment.in_reply_to}
     return {
-        "url": url,
-        "pull_request_review_id": comment.review,
+        "url": url, "pull_request_review_id": comment.review,
         **fields(comment, "id node_id path commit_id created_at updated_at line"),
-        "diff_hunk": hunk(site.world, comment),
-        "original_commit_id": comment.commit_id,
-        "user": site.user(comment.author),
-        "body": comment.text.body,
-        "html_url": web,
-        "pull_request_url": pull,
-        "author_association": association(site.world, home, comment.author),
-        "_links": links,
+        "diff_hunk": hunk(site.world, comment), "original_commit_id": comment.commit_id,
+        "user": site.user(comment.author), "body": comment.text.body, "html_url": web, "pull_request_url": pull,
+        "author_association": association(site.world, home, comment.author), "_links": links,
         "reactions": reaction_counts(site.world, comment.node_id, f"{url}/reactions"),
-        **dict.fromkeys(("start_line", "original_start_line", "start_side")),
-        "original_line": comment.line,
-        "side": "RIGHT",
-        "original_position": 1,
-        "position": 1,
-        "subject_type": "line",
-        **reply,
-    }
+        **dict.fromkeys(("start_line", "original_start_line", "start_side")), "original_line": comment.line,
+        "side": "RIGHT", "original_position": 1, "position": 1, "subject_type": "line", **reply,
+    }  # fmt: skip
 
 
 def pull_json(site: Site, issue: Issue, *, whole: bool = True) -> Json:
@@ -312,33 +255,21 @@ def pull_json(site: Site, issue: Issue, *, whole: bool = True) -> Json:
     url, web = f"{site.api(home)}/pulls/{issue.number}", thread_url(site, issue)
     issue_url = f"{site.api(home)}/issues/{issue.number}"
     addresses = {
-        "html": web,
-        "issue": issue_url,
-        "comments": f"{issue_url}/comments",
-        "review_comments": f"{url}/comments",
-        "review_comment": f"{site.api(home)}/pulls/comments{{/number}}",
-        "commits": f"{url}/commits",
+        "html": web, "issue": issue_url, "comments": f"{issue_url}/comments", "review_comments": f"{url}/comments",
+        "review_comment": f"{site.api(home)}/pulls/comments{{/number}}", "commits": f"{url}/commits",
         "statuses": f"{site.api(home)}/statuses/{pull.head_sha}",
-    }
+    }  # fmt: skip
     return {
-        "url": url,
-        **fields(issue, "id node_id number"),
-        "html_url": web,
-        "diff_url": f"{web}.diff",
-        "patch_url": f"{web}.patch",
-        "issue_url": issue_url,
-        **_thread(site, issue),
+        "url": url, **fields(issue, "id node_id number"), "html_url": web, "diff_url": f"{web}.diff",
+        "patch_url": f"{web}.patch", "issue_url": issue_url, **_thread(site, issue),
         **fields(pull, "merged_at merge_commit_sha draft"),
-        "requested_reviewers": [site.user(reviewer) for reviewer in pull.requested_reviewers],
-        "requested_teams": [],
+        "requested_reviewers": [site.user(reviewer) for reviewer in pull.requested_reviewers], "requested_teams": [],
         **{f"{name}_url": addresses[name] for name in ("commits", "review_comments", "review_comment", "comments")},
-        "statuses_url": addresses["statuses"],
-        "head": _end(site, pull.head_repository, pull.head_ref, pull.head_sha),
+        "statuses_url": addresses["statuses"], "head": _end(site, pull.head_repository, pull.head_ref, pull.head_sha),
         "base": _end(site, issue.repository, pull.base_ref, pull.base_sha),
         "_links": {"self": {"href": url}, **{name: {"href": to} for name, to in addresses.items()}},
-        "auto_merge": None,
-        **(_whole_pull(site, issue, pull) if whole else {}),
-    }
+        "auto_merge": None, **(_whole_pull(site, issue, pull) if whole else {}),
+    }  # fmt: skip
 
 
 def thread_url(site: Site, issue: Issue) -> str:
@@ -362,40 +293,30 @@ def _thread(site: Site, issue: Issue) -> Json:
     home = site.world.repositories[issue.repository]
     assignees = [site.user(assignee) for assignee in issue.assignees]
     return {
-        **fields(issue, "title state locked created_at updated_at closed_at"),
-        "user": site.user(issue.author),
+        **fields(issue, "title state locked created_at updated_at closed_at"), "user": site.user(issue.author),
         "labels": [site.label(home, site.world.labels[home.id][name]) for name in issue.labels],
-        "active_lock_reason": None,
-        "assignee": assignees[0] if assignees else None,
-        "assignees": assignees,
-        "milestone": None,
-        "author_association": association(site.world, home, issue.author),
+        "active_lock_reason": None, "assignee": assignees[0] if assignees else None, "assignees": assignees,
+        "milestone": None, "author_association": association(site.world, home, issue.author),
         "body": issue.text.body or None,
-    }
+    }  # fmt: skip
 
 
 def _pull_links(site: Site, issue: Issue) -> Json:
     home, web = site.world.repositories[issue.repository], thread_url(site, issue)
     pull = pull_of(issue)
     links = {
-        "url": f"{site.api(home)}/pulls/{issue.number}",
-        "html_url": web,
-        "diff_url": f"{web}.diff",
-        "patch_url": f"{web}.patch",
-        "merged_at": stamp_or_none(pull.merged_at),
-    }
+        "url": f"{site.api(home)}/pulls/{issue.number}", "html_url": web, "diff_url": f"{web}.diff",
+        "patch_url": f"{web}.patch", "merged_at": stamp_or_none(pull.merged_at),
+    }  # fmt: skip
     return {"draft": pull.draft, "pull_request": links}
 
 
 def _end(site: Site, repository: int, ref: str, sha: str) -> Json:
     home = site.world.repositories[repository]
     return {
-        "label": f"{home.owner_login}:{ref}",
-        "ref": ref,
-        "sha": sha,
-        "user": site.user(home.owner),
+        "label": f"{home.owner_login}:{ref}", "ref": ref, "sha": sha, "user": site.user(home.owner),
         "repo": site.repository(home),
-    }
+    }  # fmt: skip
 
 
 def _whole_pull(site: Site, issue: Issue, pull: Pull) -> Json:
@@ -404,16 +325,12 @@ def _whole_pull(site: Site, issue: Issue, pull: Pull) -> Json:
     files = changed_files(bare, pull.base_sha, pull.head_sha)
     merged = pull.merged_at is not None
     return {
-        "merged": merged,
-        "mergeable": None if issue.state == "closed" else True,
+        "merged": merged, "mergeable": None if issue.state == "closed" else True,
         "rebaseable": None if issue.state == "closed" else True,
         "mergeable_state": "unknown" if issue.state == "closed" else "clean",
         "merged_by": None if pull.merged_by is None else site.user(pull.merged_by),
-        "comments": len(site.world.comments_of(issue)),
-        "review_comments": len(site.world.review_comments_of(issue)),
-        "maintainer_can_modify": False,
-        "commits": len(commits_between(bare, pull.base_sha, pull.head_sha)),
-        "additions": sum(file.additions for file in files),
-        "deletions": sum(file.deletions for file in files),
+        "comments": len(site.world.comments_of(issue)), "review_comments": len(site.world.review_comments_of(issue)),
+        "maintainer_can_modify": False, "commits": len(commits_between(bare, pull.base_sha, pull.head_sha)),
+        "additions": sum(file.additions for file in files), "deletions": sum(file.deletions for file in files),
         "changed_files": len(files),
-    }
+    }  # fmt: skip

@@ -118,18 +118,11 @@ def _installation(site: Site, event: Event) -> Json:
 def _check_run(site: Site, run: CheckRun) -> Json:
     written = check_run_json(site, run)
     suite = {
-        "id": written["check_suite"]["id"],
-        "node_id": run.node_id,
-        "head_branch": None,
-        "head_sha": run.head_sha,
-        "url": f"{site.api(site.world.repositories[run.repository])}/check-suites/{run.id + 1}",
-        "before": None,
-        "after": run.head_sha,
-        "pull_requests": written["pull_requests"],
-        "app": written["app"],
-        "created_at": written["started_at"],
-        "updated_at": written["started_at"],
-    }
+        "id": written["check_suite"]["id"], "node_id": run.node_id, "head_branch": None, "head_sha": run.head_sha,
+        "url": f"{site.api(site.world.repositories[run.repository])}/check-suites/{run.id + 1}", "before": None,
+        "after": run.head_sha, "pull_requests": written["pull_requests"], "app": written["app"],
+        "created_at": written["started_at"], "updated_at": written["started_at"],
+    }  # fmt: skip
     return {**written, "check_suite": {**suite, "status": run.status, "conclusion": run.conclusion}}
 
 
@@ -143,16 +136,11 @@ def _push(site: Site, home: Repository, push: Push, sender: int) -> Json:
     head = None if deleted else _pushed_commit(site, home, push.after)
     pusher = {"name": user.login, "email": f"{user.id}+{web_login(user)}@users.noreply.github.com"}
     return {
-        **fields(push, "ref before after"),
-        "pusher": pusher,
-        "created": created,
-        "deleted": deleted,
-        "forced": not created and not deleted and base != push.before,
-        "base_ref": None,
-        "compare": f"{site.web(home)}/compare/{push.before[:12]}...{push.after[:12]}",
-        "commits": commits,
+        **fields(push, "ref before after"), "pusher": pusher, "created": created, "deleted": deleted,
+        "forced": not created and not deleted and base != push.before, "base_ref": None,
+        "compare": f"{site.web(home)}/compare/{push.before[:12]}...{push.after[:12]}", "commits": commits,
         "head_commit": head,
-    }
+    }  # fmt: skip
 
 
 def _pushed_commit(site: Site, home: Repository, sha: str) -> Json:
@@ -163,17 +151,12 @@ def _pushed_commit(site: Site, home: Repository, sha: str) -> Json:
     )
     changed = list(zip(listing[::2], listing[1::2], strict=False))
     return {
-        "id": sha,
-        "tree_id": git["tree"]["sha"],
-        "distinct": True,
-        "message": git["message"],
-        "timestamp": git["committer"]["date"],
-        "url": git["html_url"],
-        **people,
+        "id": sha, "tree_id": git["tree"]["sha"], "distinct": True, "message": git["message"],
+        "timestamp": git["committer"]["date"], "url": git["html_url"], **people,
         "added": [path for status, path in changed if status == "A"],
         "removed": [path for status, path in changed if status == "D"],
         "modified": [path for status, path in changed if status == "M"],
-    }
+    }  # fmt: skip
 
 
 # --- Delivers events to webhooks: signed, over HTTP, once, in the background. Results are kept -----------------------
@@ -224,16 +207,11 @@ class DeliveryAttempt:
             for suffix, name in (("", "sha1"), ("-256", hashlib.sha256().name))
         }
         return {
-            "Accept": "*/*",
-            "Content-Type": "application/json",
-            "User-Agent": "GitHub-Hookshot/0000000",
-            "X-GitHub-Delivery": self.guid,
-            "X-GitHub-Event": self.event,
-            "X-GitHub-Hook-ID": str(self.hook.id),
+            "Accept": "*/*", "Content-Type": "application/json", "User-Agent": "GitHub-Hookshot/0000000",
+            "X-GitHub-Delivery": self.guid, "X-GitHub-Event": self.event, "X-GitHub-Hook-ID": str(self.hook.id),
             "X-GitHub-Hook-Installation-Target-ID": str(target[1]),
-            "X-GitHub-Hook-Installation-Target-Type": target[0],
-            **(signed if self.hook.secret else {}),
-        }
+            "X-GitHub-Hook-Installation-Target-Type": target[0], **(signed if self.hook.secret else {}),
+        }  # fmt: skip
 
 
 class Webhooks:

@@ -49,13 +49,10 @@ def compose(reply: Reply, admitted: Admitted, *, serial: int) -> ModelAnswer:
     content = list(_content(kept, admitted, digest(conversation)))
     thinking = sum(_tokens(block) for block in kept if isinstance(block, Thought))
     usage: Json = {
-        **admitted.accounting.usage(),
-        "output_tokens": sum(_tokens(block) for block in kept),
-        "output_tokens_details": {"thinking_tokens": thinking},
-        "service_tier": "standard",
-        **_server_tool_usage(content),
-        **reply.usage,
-    }
+        **admitted.accounting.usage(), "output_tokens": sum(_tokens(block) for block in kept),
+        "output_tokens_details": {"thinking_tokens": thinking}, "service_tier": "standard",
+        **_server_tool_usage(content), **reply.usage,
+    }  # fmt: skip
     reason = cut or reply.stop_reason or ("tool_use" if any(isinstance(b, Call) for b in kept) else "end_turn")
     message = _message(content, reason, usage, admitted=admitted, ident=digest(str(serial), conversation))
     if reason == reply.stop_reason:
@@ -71,16 +68,9 @@ def _server_tool_usage(content: list[Json]) -> Json:
 def _message(content: list[Json], reason: str, usage: Json, *, admitted: Admitted, ident: str) -> Json:
     body = admitted.body
     message: Json = {
-        "id": f"msg_{ident[:24]}",
-        "type": "message",
-        "role": "assistant",
-        "model": admitted.model.id,
-        "content": content,
-        "stop_reason": reason,
-        "stop_sequence": None,
-        "stop_details": None,
-        "usage": usage,
-    }
+        "id": f"msg_{ident[:24]}", "type": "message", "role": "assistant", "model": admitted.model.id,
+        "content": content, "stop_reason": reason, "stop_sequence": None, "stop_details": None, "usage": usage,
+    }  # fmt: skip
     if body.get("context_management") is not None:
         message["context_management"] = {"applied_edits": []}
     if admitted.transformations:

@@ -50,20 +50,10 @@ def digest(*parts: bytes | str) -> str:
 
 # https://platform.claude.com/docs/en/api/errors
 TYPES = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    402: "billing_error",
-    403: "permission_error",
-    404: "not_found_error",
-    408: "timeout_error",
-    409: "conflict_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    500: "api_error",
-    503: "api_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
+    400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error",
+    404: "not_found_error", 408: "timeout_error", 409: "conflict_error", 413: "request_too_large",
+    429: "rate_limit_error", 500: "api_error", 503: "api_error", 504: "timeout_error", 529: "overloaded_error",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

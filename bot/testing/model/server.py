@@ -92,18 +92,11 @@ def model_info(model: Model, betas: str = "") -> Json:
         capabilities["compaction"] = {**summarize, "summarize": summarize}
     words = model.id.removeprefix("claude-").split("-")
     return {
-        "type": "model",
-        "id": model.id,
-        "display_name": f"Claude {words[0].title()} {'.'.join(words[1:3])}",
-        "created_at": "2026-01-01T00:00:00Z",
-        "lifecycle": "active",
-        "deprecated_at": None,
-        "retires_at": None,
-        "line": model.line,
-        "max_input_tokens": model.window,
-        "max_tokens": model.max_output,
+        "type": "model", "id": model.id, "display_name": f"Claude {words[0].title()} {'.'.join(words[1:3])}",
+        "created_at": "2026-01-01T00:00:00Z", "lifecycle": "active", "deprecated_at": None, "retires_at": None,
+        "line": model.line, "max_input_tokens": model.window, "max_tokens": model.max_output,
         "capabilities": capabilities,
-    }
+    }  # fmt: skip
 
 
 def _capabilities(model: Model) -> Json:

@@ -140,12 +140,9 @@ def _rollup(nodes: Nodes, home: Repository, head: str) -> Node | None:
 def _check_run(run: CheckRun) -> Node:
     conclusion = run.conclusion.upper() if run.conclusion else None
     return {
-        "__typename": "CheckRun",
-        "id": run.node_id,
-        "name": run.name,
-        "status": run.status.upper(),
+        "__typename": "CheckRun", "id": run.node_id, "name": run.name, "status": run.status.upper(),
         "conclusion": conclusion,
-    }
+    }  # fmt: skip
 
 
 # --- The world's values as GraphQL nodes: dictionaries in which callables resolve fields on demand -------------------
@@ -203,22 +200,15 @@ class Nodes:
         if user is None:
             return None
         return {
-            "__typename": user.type,
-            "id": user.node_id,
-            "databaseId": _int(user.id),
-            "login": user.login.removesuffix("[bot]"),
-            "name": None,
-        }
+            "__typename": user.type, "id": user.node_id, "databaseId": _int(user.id),
+            "login": user.login.removesuffix("[bot]"), "name": None,
+        }  # fmt: skip
 
     def repository(self, home: Repository) -> Node:
         bare = self.world.bare(home)
         return {
-            "__typename": "Repository",
-            "id": home.node_id,
-            "databaseId": _int(home.id),
-            "name": home.name,
-            "nameWithOwner": home.full_name,
-            "owner": self.actor(home.owner),
+            "__typename": "Repository", "id": home.node_id, "databaseId": _int(home.id), "name": home.name,
+            "nameWithOwner": home.full_name, "owner": self.actor(home.owner),
             "defaultBranchRef": lambda _: self.ref(home, f"refs/heads/{home.default_branch}"),
             "ref": lambda _, **name: self.ref(home, _qualified_ref(bare, name["qualifiedName"])),
             "issues": threads(self._list_issues(home, pull=False), self.issue),
@@ -226,24 +216,20 @@ class Nodes:
             "issue": lambda _, number: self._thread(home, number, pull=False),
             "pullRequest": lambda _, number: self._thread(home, number, pull=True),
             "issueOrPullRequest": lambda _, number: self._thread(home, number, pull=None),
-        }
+        }  # fmt: skip
 
     def issue(self, issue: Issue) -> Node:
         home = self.world.repositories[issue.repository]
         labels = [self.world.labels[home.id][name] for name in issue.labels]
         common = {
-            **self._comment(issue, issue.text),
-            "number": issue.number,
-            "title": issue.title,
-            "state": issue.state.upper(),
-            "closed": issue.state == "closed",
-            "closedAt": stamp_or_none(issue.closed_at),
-            "locked": issue.locked,
+            **self._comment(issue, issue.text), "number": issue.number, "title": issue.title,
+            "state": issue.state.upper(), "closed": issue.state == "closed",
+            "closedAt": stamp_or_none(issue.closed_at), "locked": issue.locked,
             "repository": lambda _: self.repository(home),
             "labels": connection(labels, _label, key=lambda label: label.id),
             "assignees": connection(issue.assignees, self.actor, key=lambda ident: ident),
             "comments": connection(self.world.comments_of(issue), self.comment),
-        }
+        }  # fmt: skip
         if issue.pull is not None:
             return self._pull(issue, common)
         return {"__typename": "Issue", **common, "closedByPullRequestsReferences": self._closed_by(issue)}
@@ -265,37 +251,27 @@ class Nodes:
         thread = self.world.issues[review.repository, review.number]
         own = [each for each in self.world.review_comments_of(thread) if each.review == review.id]
         return {
-            "__typename": "PullRequestReview",
-            **self._comment(review, review.text),
-            "state": review.state,
-            "submittedAt": stamp(review.submitted_at),
-            "commit": lambda _: self.git_object(home, review.commit_id),
+            "__typename": "PullRequestReview", **self._comment(review, review.text), "state": review.state,
+            "submittedAt": stamp(review.submitted_at), "commit": lambda _: self.git_object(home, review.commit_id),
             "comments": connection(own, self.line_comment),
-        }
+        }  # fmt: skip
 
     def line_comment(self, comment: ReviewComment) -> Node:
         return {
-            "__typename": "PullRequestReviewComment",
-            **self._comment(comment, comment.text),
-            "path": comment.path,
+            "__typename": "PullRequestReviewComment", **self._comment(comment, comment.text), "path": comment.path,
             "line": lambda _: None if is_outdated(self.world, comment) else comment.line,
-            "originalLine": comment.line,
-            "outdated": lambda _: is_outdated(self.world, comment),
-            "diffHunk": lambda _: hunk(self.world, comment),
-            "isMinimized": comment.minimized is not None,
-        }
+            "originalLine": comment.line, "outdated": lambda _: is_outdated(self.world, comment),
+            "diffHunk": lambda _: hunk(self.world, comment), "isMinimized": comment.minimized is not None,
+        }  # fmt: skip
 
     def reaction(self, reaction: Reaction) -> Node:
         """Return the node of a reaction. The field `user` is of type User, so a bot's is null."""
         person = self.world.users[reaction.user].type == "User"
         return {
-            "__typename": "Reaction",
-            "id": reaction.node_id,
-            "databaseId": _int(reaction.id),
-            "content": CONTENTS[reaction.content],
-            "createdAt": stamp(reaction.created_at),
+            "__typename": "Reaction", "id": reaction.node_id, "databaseId": _int(reaction.id),
+            "content": CONTENTS[reaction.content], "createdAt": stamp(reaction.created_at),
             "user": self.actor(reaction.user) if person else None,
-        }
+        }  # fmt: skip
 
     def ref(self, home: Repository, name: str | None) -> Node | None:
         """Return the node of a ref, or None if there is no such ref."""
@@ -338,13 +314,9 @@ class Nodes:
     def _edit(self, edit: Edit) -> Node:
         when = dict.fromkeys(("createdAt", "updatedAt", "editedAt"), stamp(edit.edited_at))
         return {
-            "__typename": "UserContentEdit",
-            "id": edit.node_id,
-            **when,
-            "deletedAt": None,
-            "editor": self.actor(edit.editor),
-            "diff": edit.text,
-        }
+            "__typename": "UserContentEdit", "id": edit.node_id, **when, "deletedAt": None,
+            "editor": self.actor(edit.editor), "diff": edit.text,
+        }  # fmt: skip
 
     def _reactions(self, subject: str) -> Callable[..., Node]:
         def field(info: Any, content: str | None = None, orderBy: Node | None = None, **page: Any) -> Node:  # noqa: N803  # GraphQL's name

@@ -80,16 +80,10 @@ def page_routes(world: GitHubState) -> list[Route]:
     site = PageSite(world)
     home, thread = "/{owner}/{repo}", "/{owner}/{repo}/{kind}/{number:int}"
     get = {
-        "/": _repositories,
-        "/apps/{slug}": _app,
-        "/apps/{slug}/installations/new": _installing,
-        home: _threads,
-        home + "/issues": _threads,
-        home + "/pulls": _threads,
-        home + "/issues/new": _new_issue,
-        thread: _thread,
+        "/": _repositories, "/apps/{slug}": _app, "/apps/{slug}/installations/new": _installing, home: _threads,
+        home + "/issues": _threads, home + "/pulls": _threads, home + "/issues/new": _new_issue, thread: _thread,
         thread + "/{tab}": _tab,
-    }
+    }  # fmt: skip
     post = {"/acting-as": _act_as, home + "/issues": _open, thread + "/{verb}": _act}
     post |= {**dict.fromkeys(_APPS, _make_app), "/apps/{slug}/installations": _install}
     return [

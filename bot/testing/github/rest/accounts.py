@@ -201,13 +201,9 @@ def _requested_permissions(call: ApiCall, reachable: list[Repository]) -> list[R
 
 REPOSITORY = "/repos/{owner}/{repo}"
 LEGACY = {
-    Role.NONE: "none",
-    Role.READ: "read",
-    Role.TRIAGE: "read",
-    Role.WRITE: "write",
-    Role.MAINTAIN: "write",
+    Role.NONE: "none", Role.READ: "read", Role.TRIAGE: "read", Role.WRITE: "write", Role.MAINTAIN: "write",
     Role.ADMIN: "admin",
-}
+}  # fmt: skip
 """The value of the `permission` field for each role; https://docs.github.com/en/rest/collaborators/collaborators"""
 
 

@@ -42,19 +42,11 @@ def environment(call: ApiCall) -> RestAnswer:
     if settings.limited:
         rules.append({"id": 2, "node_id": "GA_2", "type": "branch_policy"})
     policy = {"protected_branches": False, "custom_branch_policies": True} if settings.limited else None
-    return RestAnswer(
-        {
-            "id": 1,
-            "node_id": "EN_1",
-            "name": name,
-            "url": url,
-            "html_url": f"{call.site.web(call.repository)}/settings/environments/1/edit",
-            "created_at": created_at,
-            "updated_at": created_at,
-            "protection_rules": rules,
-            "deployment_branch_policy": policy,
-        }
-    )
+    return RestAnswer({
+        "id": 1, "node_id": "EN_1", "name": name, "url": url,
+        "html_url": f"{call.site.web(call.repository)}/settings/environments/1/edit", "created_at": created_at,
+        "updated_at": created_at, "protection_rules": rules, "deployment_branch_policy": policy,
+    })  # fmt: skip
 
 
 def environment_secrets(call: ApiCall) -> RestAnswer:
@@ -185,15 +177,10 @@ def _ruleset(call: ApiCall, number: int, each: RulesetSettings) -> Json:
         "html": {"href": f"{call.site.web(home)}/rules/{number}"},
     }
     return {
-        "id": number,
-        **fields(each, "name target enforcement"),
-        "source_type": "Repository",
-        "source": home.full_name,
-        "node_id": f"RRS_{number}",
-        "_links": links,
-        "created_at": stamp(home.created_at),
+        "id": number, **fields(each, "name target enforcement"), "source_type": "Repository",
+        "source": home.full_name, "node_id": f"RRS_{number}", "_links": links, "created_at": stamp(home.created_at),
         "updated_at": stamp(home.created_at),
-    }
+    }  # fmt: skip
 
 
 _SECRETS = f"{HOME}/environments/{{name}}/secrets"

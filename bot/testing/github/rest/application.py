@@ -205,14 +205,10 @@ def _headers(
     budget = limits.spend(caller, "core", 0 if free else 1, now)
     extra = {"etag": etag} if answer.status == 200 and request.method == "GET" else {}
     return {
-        **budget.headers(),
-        "x-github-media-type": "github.v3; format=json",
-        "x-github-api-version-selected": VERSION,
-        "x-github-request-id": f"SIM:{budget.used:X}",
-        **extra,
-        **answer.headers,
+        **budget.headers(), "x-github-media-type": "github.v3; format=json", "x-github-api-version-selected": VERSION,
+        "x-github-request-id": f"SIM:{budget.used:X}", **extra, **answer.headers,
         **({":status": "304"} if cached else {}),
-    }
+    }  # fmt: skip
 
 
 def _response(answer: RestAnswer, headers: dict[str, str]) -> Response:

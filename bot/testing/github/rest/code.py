@@ -226,17 +226,10 @@ def _place(call: ApiCall, path: str, sha: str, *, kind: str, size: int) -> Json:
     git = f"{call.site.api(home)}/git/{'trees' if kind == 'dir' else 'blobs'}/{sha}"
     web = f"{call.site.web(home)}/{'tree' if kind == 'dir' else 'blob'}/{ref}/{quote(path)}"
     return {
-        "name": path.rpartition("/")[2],
-        "path": path,
-        "sha": sha,
-        "size": size,
-        "url": url,
-        "html_url": web,
-        "git_url": git,
-        "download_url": None if kind == "dir" else f"{call.site.web(home)}/raw/{ref}/{quote(path)}",
-        "type": kind,
-        "_links": {"self": url, "git": git, "html": web},
-    }
+        "name": path.rpartition("/")[2], "path": path, "sha": sha, "size": size, "url": url, "html_url": web,
+        "git_url": git, "download_url": None if kind == "dir" else f"{call.site.web(home)}/raw/{ref}/{quote(path)}",
+        "type": kind, "_links": {"self": url, "git": git, "html": web},
+    }  # fmt: skip
 
 
 def _account(site: Site, email: str) -> Json | None:

@@ -240,14 +240,10 @@ def list_events(call: ApiCall) -> RestAnswer:
 def event_json(call: ApiCall, ident: int, at: datetime, event: Event) -> Json:
     site, actor = call.site, call.site.user(event.sender)
     body: Json = {
-        "id": ident,
-        "node_id": node_id("IssueEvent", ident),
-        "url": f"{site.api(call.repository)}/issues/events/{ident}",
-        "actor": actor,
-        "event": event.action,
-        **dict.fromkeys(("commit_id", "commit_url", "performed_via_github_app")),
-        "created_at": stamp(at),
-    }
+        "id": ident, "node_id": node_id("IssueEvent", ident),
+        "url": f"{site.api(call.repository)}/issues/events/{ident}", "actor": actor, "event": event.action,
+        **dict.fromkeys(("commit_id", "commit_url", "performed_via_github_app")), "created_at": stamp(at),
+    }  # fmt: skip
     if event.label is not None:
         label = call.world.labels[call.repository.id][event.label]
         body["label"] = {"name": label.name, "color": label.color}

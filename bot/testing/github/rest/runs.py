@@ -149,27 +149,15 @@ def workflow_run_json(site: Site, run: WorkflowRun) -> Json:
     url = f"{actions}/runs/{run.id}"
     written = site.repository(home)
     return {
-        **fields(run, "id node_id head_sha event status conclusion updated_at"),
-        "name": "plangate",
-        "head_branch": home.default_branch,
-        "path": PATH,
-        "display_title": "plangate",
-        "run_number": 1,
-        "run_attempt": 1,
-        "workflow_id": WORKFLOW,
-        "url": url,
-        "html_url": f"{site.web(home)}/actions/runs/{run.id}",
-        "pull_requests": [],
-        "created_at": stamp(run.started_at),
-        "run_started_at": stamp(run.started_at),
+        **fields(run, "id node_id head_sha event status conclusion updated_at"), "name": "plangate",
+        "head_branch": home.default_branch, "path": PATH, "display_title": "plangate", "run_number": 1,
+        "run_attempt": 1, "workflow_id": WORKFLOW, "url": url, "html_url": f"{site.web(home)}/actions/runs/{run.id}",
+        "pull_requests": [], "created_at": stamp(run.started_at), "run_started_at": stamp(run.started_at),
         **{f"{name}_url": f"{url}/{name}" for name in LINKS},
         "check_suite_url": f"{site.api(home)}/check-suites/{run.id + 1}",
-        "workflow_url": f"{actions}/workflows/{WORKFLOW}",
-        "previous_attempt_url": None,
-        "head_commit": None,
-        "repository": written,
-        "head_repository": written,
-    }
+        "workflow_url": f"{actions}/workflows/{WORKFLOW}", "previous_attempt_url": None, "head_commit": None,
+        "repository": written, "head_repository": written,
+    }  # fmt: skip
 
 
 def get_workflow(call: ApiCall) -> RestAnswer:
@@ -211,17 +199,11 @@ def workflow_json(site: Site, repository: int, file: str) -> Json:
     home = site.world.repositories[repository]
     path, web = f".github/workflows/{file}", site.web(home)
     return {
-        "id": WORKFLOW,
-        "node_id": f"W_{WORKFLOW}",
-        "name": file,
-        "path": path,
-        "state": site.world.workflows[repository, file],
-        "created_at": stamp(home.created_at),
-        "updated_at": stamp(home.created_at),
-        "url": f"{site.api(home)}/actions/workflows/{WORKFLOW}",
-        "html_url": f"{web}/blob/{home.default_branch}/{path}",
-        "badge_url": f"{web}/workflows/{file}/badge.svg",
-    }
+        "id": WORKFLOW, "node_id": f"W_{WORKFLOW}", "name": file, "path": path,
+        "state": site.world.workflows[repository, file], "created_at": stamp(home.created_at),
+        "updated_at": stamp(home.created_at), "url": f"{site.api(home)}/actions/workflows/{WORKFLOW}",
+        "html_url": f"{web}/blob/{home.default_branch}/{path}", "badge_url": f"{web}/workflows/{file}/badge.svg",
+    }  # fmt: skip
 
 
 def _workflow(call: ApiCall) -> tuple[int, str]:
