@@ -4,8 +4,6 @@ The server starts within milliseconds and stops at once, even with open connecti
 logging, because the demo runs it next to the real service.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import socket

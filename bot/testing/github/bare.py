@@ -3,8 +3,6 @@
 Git reads no configuration of the machine or the user.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -3,8 +3,6 @@
 The rules of conversation.py apply here as well.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

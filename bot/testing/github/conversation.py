@@ -4,8 +4,6 @@ Each function makes one change as one actor (a user id), keeps the history as Gi
 returns the new value. The callers (person.py and the endpoints) check whether the actor has permission.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Apps, installations, and tokens of the simulated GitHub, and the account behind each credential."""
 
-from __future__ import annotations
-
 import json
 import re
 import secrets

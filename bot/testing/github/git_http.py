@@ -4,8 +4,6 @@ A listing (`ls-refs`) and the refs that precede a push are most of a bot's reque
 repository's files. None means that git has to answer, for example because a ref is symbolic.
 """
 
-from __future__ import annotations
-
 import gzip
 import re
 import subprocess

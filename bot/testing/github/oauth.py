@@ -4,8 +4,6 @@ https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-githu
 https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/refreshing-user-access-tokens
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import secrets

@@ -5,8 +5,6 @@ world
 does not model holds the value of a new, empty repository.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime

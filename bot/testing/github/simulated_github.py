@@ -3,8 +3,6 @@
 `api_url` serves REST, and GraphQL at /graphql; `server_url` serves git smart HTTP and the pages for people.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path

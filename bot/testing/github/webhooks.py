@@ -3,8 +3,6 @@
 https://docs.github.com/en/webhooks/webhook-events-and-payloads
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import http.client

@@ -6,8 +6,6 @@ signature contains what it binds, so the server stores nothing and a restarted s
 https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -6,8 +6,6 @@ An entry is readable once the first answer begins, and its lifetime counts from 
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ This is the vendor's side of the table, kept separate from the bot's own so that
 https://platform.claude.com/docs/en/about-claude/models/overview and .../pricing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal

@@ -4,8 +4,6 @@ What the bot never sends is not simulated: a field or a type that only other cli
 words its errors as pydantic does. https://platform.claude.com/docs/en/api/messages
 """
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, Literal, TypeAlias
 

@@ -3,8 +3,6 @@
 A plain string stands for one text block. Cache markers are not part of what the model sees.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

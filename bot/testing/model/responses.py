@@ -3,8 +3,6 @@
 https://platform.claude.com/docs/en/build-with-claude/streaming
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import secrets

@@ -5,8 +5,6 @@ run on requests that have their form (request_schema.py), and each may rely on w
 https://platform.claude.com/docs/en/api/messages
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Collection, Iterator, Mapping
 from itertools import takewhile

@@ -1,7 +1,5 @@
 """The rules for top-level parameters, tools, and schemas."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 A function takes the visit, the thread, and the form's fields, and returns the address to go to next.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias

@@ -1,7 +1,5 @@
 """What every page shares, and the lists of repositories and threads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

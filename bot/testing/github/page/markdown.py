@@ -1,7 +1,5 @@
 """Builds HTML safely, and renders Markdown as GitHub does."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Rules: only a POST from the page itself changes anything; every page works witho
 /static/page.js and fetch nothing from other hosts.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Controls
 that the viewer may not use are hidden, and the routes check permissions again.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

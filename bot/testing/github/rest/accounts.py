@@ -3,8 +3,6 @@
 https://docs.github.com/en/rest/apps and https://docs.github.com/en/rest/users
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 
@@ -16,21 +14,22 @@ from bot.testing.github.webhooks import DeliveryAttempt, Webhooks
 
 
 def app(call: ApiCall) -> RestAnswer:
-    own = [installation for installation in call.world.installations.values() if installation.app == call.app.id]
-    return RestAnswer({**call.site.app(call.app), "installations_count": len(own)})
+    return RestAnswer({**call.site.app(call.app), "installations_count": len(_own_installations(call))})
 
 
 def installations(call: ApiCall) -> RestAnswer:
-    own = [installation for installation in call.world.installations.values() if installation.app == call.app.id]
-    return RestAnswer([call.site.installation(each) for each in own])
+    return RestAnswer([call.site.installation(each) for each in _own_installations(call)])
 
 
 def repository_installation(call: ApiCall) -> RestAnswer:
-    repository = call.repository
-    for installation in call.world.installations.values():
-        if installation.app == call.app.id and reaches(installation, repository):
-            return RestAnswer(call.site.installation(installation))
-    raise not_found()
+    reaching = [each for each in _own_installations(call) if reaches(each, call.repository)]
+    if not reaching:
+        raise not_found()
+    return RestAnswer(call.site.installation(reaching[0]))
+
+
+def _own_installations(call: ApiCall) -> list[Installation]:
+    return [each for each in call.world.installations.values() if each.app == call.app.id]
 
 
 def create_token(call: ApiCall) -> RestAnswer:
@@ -46,9 +45,8 @@ def create_token(call: ApiCall) -> RestAnswer:
     for name, level in rights.items():
         if level not in LEVELS or LEVELS.index(level) > LEVELS.index(installation.permissions.get(name, "none")):
             raise ApiError(422, "The permissions requested are not granted to this installation.")
-    selected = _requested_permissions(
-        call, [repository for repository in call.world.repositories.values() if reaches(installation, repository)]
-    )
+    every = call.world.repositories.values()
+    selected = _requested_permissions(call, [each for each in every if reaches(installation, each)])
     ids = None if selected is None else frozenset(each.id for each in selected)
     token = installation_token(call.world, installation, repositories=ids, permissions=rights)
     body: Json = {
@@ -75,9 +73,7 @@ def installation_repositories(call: ApiCall) -> RestAnswer:
     token = call.caller.token
     if token is None or token.permissions is None:
         raise ApiError(403, "You must authenticate with an installation access token in order to list repositories")
-    repositories = [
-        repository for repository in call.world.repositories.values() if within(call.world, token, repository)
-    ]
+    repositories = [each for each in call.world.repositories.values() if within(call.world, token, each)]
     return RestAnswer([call.site.repository(each) for each in repositories], wrapped="repositories")
 
 
@@ -87,11 +83,8 @@ def own_installations(call: ApiCall) -> RestAnswer:
     https://docs.github.com/en/rest/apps/installations#list-app-installations-accessible-to-the-user-access-token
     """
     token = _user_token(call)
-    own = [
-        installation
-        for installation in call.world.installations.values()
-        if installation.app == token.app and _own_in(call, installation)
-    ]
+    every = call.world.installations.values()
+    own = [each for each in every if each.app == token.app and _own_in(call, each)]
     return RestAnswer([call.site.installation(each) for each in own], wrapped="installations")
 
 
@@ -126,9 +119,7 @@ def _own_in(call: ApiCall, installation: Installation) -> list[Repository]:
 
 def me(call: ApiCall) -> RestAnswer:
     user = call.site.whole_user(call.actor.id)
-    zero = dict.fromkeys(
-        ("collaborators", "disk_usage", "owned_private_repos", "private_gists", "total_private_repos"), 0
-    )
+    zero = dict.fromkeys("collaborators disk_usage owned_private_repos private_gists total_private_repos".split(), 0)
     scopes = call.caller.token.scopes if call.caller.token else ()
     plan = _plan(call, call.actor.id, extra="collaborators") if "user" in scopes else {}
     return RestAnswer(
@@ -164,10 +155,6 @@ def organization(call: ApiCall) -> RestAnswer:
     )
 
 
-def user_by_login(call: ApiCall) -> RestAnswer:
-    return RestAnswer(call.site.whole_user(call.world.user(call.path["username"]).id))
-
-
 def team_membership(call: ApiCall) -> RestAnswer:
     """Return the team membership of a user, or 404 if the user is not a member."""
     organization, user = call.world.user(call.path["org"]), call.world.user(call.path["username"])
@@ -189,10 +176,8 @@ def _requested_permissions(call: ApiCall, reachable: list[Repository]) -> list[R
         return None
     selected = [each for each in reachable if each.id in (ids or ()) or each.name in (names or ())]
     if len(selected) != len(ids or ()) + len(names or ()):
-        message = (
-            "There is at least one repository that does not exist or is not accessible to the parent installation."
-        )
-        raise ApiError(422, message)
+        why = "There is at least one repository that does not exist or is not accessible to the parent installation."
+        raise ApiError(422, why)
     return selected
 
 
@@ -205,10 +190,6 @@ LEGACY = {
     Role.ADMIN: "admin",
 }  # fmt: skip
 """The value of the `permission` field for each role; https://docs.github.com/en/rest/collaborators/collaborators"""
-
-
-def get_repository(call: ApiCall) -> RestAnswer:
-    return RestAnswer(call.site.whole_repository(call.repository, call.role))
 
 
 def own_repositories(call: ApiCall) -> RestAnswer:
@@ -308,12 +289,12 @@ ENDPOINTS = (
     Endpoint("GET", "/user", me, by="person"),
     Endpoint("GET", "/user/installations", own_installations, by="person"),
     Endpoint("GET", "/user/installations/{installation_id:int}/repositories", own_repositories_in, by="person"),
-    Endpoint("GET", "/users/{username}", user_by_login),
+    Endpoint("GET", "/users/{username}", lambda call: call.site.whole_user(call.world.user(call.path["username"]).id)),
     Endpoint("GET", "/orgs/{org}", organization),
     Endpoint(
         "GET", "/orgs/{org}/teams/{team_slug}/memberships/{username}", team_membership, ("members:read",), by="token"
     ),
-    Endpoint("GET", REPOSITORY, get_repository),
+    Endpoint("GET", REPOSITORY, lambda call: call.site.whole_repository(call.repository, call.role)),
     Endpoint("GET", "/user/repos", own_repositories, by="person"),
     Endpoint("GET", f"{REPOSITORY}/collaborators", collaborators, role=Role.WRITE, by="token"),
     Endpoint("GET", f"{REPOSITORY}/collaborators/{{username}}/permission", permission, by="token"),

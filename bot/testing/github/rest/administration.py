@@ -6,8 +6,6 @@ https://docs.github.com/en/rest/actions/secrets
 https://docs.github.com/en/rest/repos/rules
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -5,8 +5,6 @@ https://docs.github.com/en/rest/using-the-rest-api/getting-started-with-the-rest
 https://docs.github.com/en/authentication/keeping-your-account-and-data-secure/about-anonymized-urls
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -136,7 +134,8 @@ def _run(call: ApiCall, row: Endpoint, limits: RateLimits) -> RestAnswer:
     if budget.remaining == 0 and row.path != "/rate_limit":
         raise ApiError(403, "API rate limit exceeded for installation.")
     admit(call, row)
-    return row.run(call)
+    answer = row.run(call)
+    return answer if isinstance(answer, RestAnswer) else RestAnswer(answer)
 
 
 def _body(raw: bytes) -> Mapping[str, Any]:

@@ -3,8 +3,6 @@
 https://docs.github.com/en/rest/repos/contents, /branches and /commits
 """
 
-from __future__ import annotations
-
 import base64
 from urllib.parse import quote
 

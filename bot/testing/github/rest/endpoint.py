@@ -5,8 +5,6 @@ An endpoint is a function from Call to RestAnswer and a row in its module's ENDP
 credential holds one of the permissions that the row needs (else 403).
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -147,7 +145,8 @@ class Endpoint:
 
     method: str
     path: str
-    run: Callable[[ApiCall], RestAnswer]
+    run: Callable[[ApiCall], Any]
+    """Returns a RestAnswer, or the JSON of a 200."""
     needs: tuple[str, ...] = ()
     """Permissions such as "issues:write". Any one of them is sufficient."""
     role: Role = Role.READ

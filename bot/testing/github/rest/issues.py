@@ -3,8 +3,6 @@
 https://docs.github.com/en/rest/issues and https://docs.github.com/en/rest/reactions
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -39,10 +37,6 @@ def list_issues(call: ApiCall) -> RestAnswer:
     key = "updated_at" if call.query.get("sort") == "updated" else "number"
     issues.sort(key=lambda issue: (getattr(issue, key), issue.number), reverse=call.query.get("direction") != "asc")
     return RestAnswer([issue_json(call.site, issue) for issue in issues])
-
-
-def get_issue(call: ApiCall) -> RestAnswer:
-    return RestAnswer(issue_json(call.site, call.issue))
 
 
 def create_issue(call: ApiCall) -> RestAnswer:
@@ -82,16 +76,11 @@ def create_comment(call: ApiCall) -> RestAnswer:
     """Comment on a thread. A locked thread requires write."""
     issue, body = call.issue, _body(call)
     if not body.strip():
-        raise ApiError(
-            422, "Validation Failed", [{"resource": "IssueComment", "code": "missing_field", "field": "body"}]
-        )
+        missing = {"resource": "IssueComment", "code": "missing_field", "field": "body"}
+        raise ApiError(422, "Validation Failed", [missing])
     if issue.locked and not call.may_write:
         raise ApiError(403, "Unable to create comment because issue is locked.")
     return RestAnswer(comment_json(call.site, conversation.comment(call.actor, issue, body)), 201)
-
-
-def get_comment(call: ApiCall) -> RestAnswer:
-    return RestAnswer(comment_json(call.site, call.comment))
 
 
 def change_comment(call: ApiCall) -> RestAnswer:
@@ -186,11 +175,8 @@ def _users(call: ApiCall, name: str) -> tuple[int, ...]:
             user = call.world.user(login)
         except NotThereError:
             continue
-        if (
-            user.type == "Bot"
-            or call.world.roles.get((call.repository.id, user.id))
-            or user.id == call.repository.owner
-        ):
+        has_role = call.world.roles.get((call.repository.id, user.id)) or user.id == call.repository.owner
+        if user.type == "Bot" or has_role:
             ids.append(user.id)
     return tuple(ids)
 
@@ -263,10 +249,10 @@ def _renames(event: Event) -> bool:
 ENDPOINTS = (
     Endpoint("GET", ISSUES, list_issues, READ),
     Endpoint("POST", ISSUES, create_issue, ("issues:write",)),
-    Endpoint("GET", COMMENT, get_comment, READ),
+    Endpoint("GET", COMMENT, lambda call: comment_json(call.site, call.comment), READ),
     Endpoint("PATCH", COMMENT, change_comment, WRITE),
     Endpoint("DELETE", COMMENT, delete_comment, WRITE),
-    Endpoint("GET", THREAD, get_issue, READ),
+    Endpoint("GET", THREAD, lambda call: issue_json(call.site, call.issue), READ),
     Endpoint("PATCH", THREAD, change_issue, WRITE),
     Endpoint("GET", f"{THREAD}/comments", list_comments, READ),
     Endpoint("POST", f"{THREAD}/comments", create_comment, WRITE),
@@ -278,7 +264,5 @@ ENDPOINTS = (
     Endpoint("POST", f"{COMMENT}/reactions", react(lambda call: call.comment), WRITE),
     Endpoint("POST", f"{THREAD}/reactions", react(lambda call: call.issue), WRITE),
     Endpoint("POST", f"{LINE_COMMENT}/reactions", react(line_comment), WRITE),
-    Endpoint(
-        "GET", "/repos/{owner}/{repo}/issues/{number:int}/events", list_events, ("issues:read", "pull_requests:read")
-    ),
+    Endpoint("GET", f"{THREAD}/events", list_events, READ),
 )

@@ -3,13 +3,11 @@
 https://docs.github.com/en/rest/pulls
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from bot.core.lines import right_lines
 from bot.testing.github import code_changes
-from bot.testing.github.code_changes import LineNote, NewPull, changed_files, commits_between, pull_of
+from bot.testing.github.code_changes import ChangedFile, LineNote, NewPull, changed_files, commits_between, pull_of
 from bot.testing.github.conversation import BODY_LIMIT
 from bot.testing.github.entities import Issue, Role
 from bot.testing.github.rest.code import file_json
@@ -30,10 +28,8 @@ PULLS = "/repos/{owner}/{repo}/pulls"
 PULL = f"{PULLS}/{{number:int}}"
 READ, WRITE = ("pull_requests:read",), ("pull_requests:write",)
 VERDICTS: dict[str, code_changes.Verdict] = {
-    "APPROVE": "APPROVED",
-    "REQUEST_CHANGES": "CHANGES_REQUESTED",
-    "COMMENT": "COMMENTED",
-}
+    "APPROVE": "APPROVED", "REQUEST_CHANGES": "CHANGES_REQUESTED", "COMMENT": "COMMENTED",
+}  # fmt: skip
 
 
 def list_pulls(call: ApiCall) -> RestAnswer:
@@ -81,14 +77,9 @@ def create_pull(call: ApiCall) -> RestAnswer:
         raise ApiError(422, "Validation Failed", [detail]) from None
 
 
-def get_pull(call: ApiCall) -> RestAnswer:
-    return RestAnswer(pull_json(call.site, _pull(call)))
-
-
 def files(call: ApiCall) -> RestAnswer:
-    pull, home = pull_of(_pull(call)), call.repository
-    changes = changed_files(call.world.bare(home), pull.base_sha, pull.head_sha)
-    return RestAnswer([file_json(call.site, home, pull.head_sha, file) for file in changes])
+    head = pull_of(_pull(call)).head_sha
+    return RestAnswer([file_json(call.site, call.repository, head, file) for file in _changes(call)])
 
 
 def reviews(call: ApiCall) -> RestAnswer:
@@ -107,10 +98,7 @@ def create_review(call: ApiCall) -> RestAnswer:
     if event not in VERDICTS:
         raise invalid("PullRequestReview", "event", "Variable $event is invalid", "invalid")
     notes = [LineNote(each["path"], each.get("line", 1), each["body"]) for each in call.body.get("comments", [])]
-    pull = pull_of(_pull(call))
-    patches = {
-        file.path: file.patch for file in changed_files(call.world.bare(call.repository), pull.base_sha, pull.head_sha)
-    }
+    patches = {file.path: file.patch for file in _changes(call)}
     for note in notes:
         if note.path not in patches:
             raise ApiError(422, "Unprocessable Entity", ["Path could not be resolved"])
@@ -166,6 +154,11 @@ def _pull(call: ApiCall) -> Issue:
     return issue
 
 
+def _changes(call: ApiCall) -> tuple[ChangedFile, ...]:
+    pull = pull_of(_pull(call))
+    return changed_files(call.world.bare(call.repository), pull.base_sha, pull.head_sha)
+
+
 def _label(call: ApiCall, issue: Issue) -> str:
     pull = pull_of(issue)
     return f"{call.world.repositories[pull.head_repository].owner_login}:{pull.head_ref}"
@@ -175,7 +168,7 @@ ENDPOINTS = (
     Endpoint("GET", PULLS, list_pulls, READ),
     Endpoint("POST", PULLS, create_pull, WRITE),
     Endpoint("GET", "/repos/{owner}/{repo}/commits/{sha}/pulls", pulls_of_commit, READ),
-    Endpoint("GET", PULL, get_pull, READ),
+    Endpoint("GET", PULL, lambda call: pull_json(call.site, _pull(call)), READ),
     Endpoint("GET", f"{PULL}/files", files, READ),
     Endpoint("GET", f"{PULL}/reviews", reviews, READ),
     Endpoint("POST", f"{PULL}/reviews", create_review, WRITE),

@@ -3,8 +3,6 @@
 https://docs.github.com/en/rest/checks/runs
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from datetime import datetime
@@ -160,10 +158,6 @@ def workflow_run_json(site: Site, run: WorkflowRun) -> Json:
     }  # fmt: skip
 
 
-def get_workflow(call: ApiCall) -> RestAnswer:
-    return RestAnswer(workflow_json(call.site, *_workflow(call)))
-
-
 def enable_workflow(call: ApiCall) -> RestAnswer:
     call.world.workflows[_workflow(call)] = "active"
     return RestAnswer(status=204)
@@ -251,7 +245,7 @@ ENDPOINTS = (
     Endpoint("GET", "/repos/{owner}/{repo}/actions/jobs/{job_id:int}/logs", job_log, ("actions:read",)),
     Endpoint("GET", "/repos/{owner}/{repo}/actions/runs", list_runs, ("actions:read",)),
     Endpoint("GET", "/repos/{owner}/{repo}/deployments", deployments, ("deployments:read",)),
-    Endpoint("GET", _WORKFLOW, get_workflow, ("actions:read",)),
+    Endpoint("GET", _WORKFLOW, lambda call: workflow_json(call.site, *_workflow(call)), ("actions:read",)),
     Endpoint("POST", f"{_WORKFLOW}/dispatches", dispatch_workflow, ("actions:write",), Role.WRITE),
     Endpoint("PUT", f"{_WORKFLOW}/enable", enable_workflow, ("actions:write",), Role.WRITE),
     Endpoint("PUT", f"{_WORKFLOW}/disable", disable_workflow, ("actions:write",), Role.WRITE),
