@@ -83,13 +83,9 @@ class Bare:
 
     def run(self, *arguments: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None) -> bytes:
         result = subprocess.run(
-            ["git", *arguments],
-            cwd=self.folder,
-            input=stdin,
-            env={**bare_environment(), **(environment or {})},
-            capture_output=True,
-            check=False,
-        )
+            ["git", *arguments], cwd=self.folder, input=stdin, env={**bare_environment(), **(environment or {})},
+            capture_output=True, check=False,
+        )  # fmt: skip
         if result.returncode:
             raise GitRefusedError(f"git {arguments[0]}: {result.stderr.decode(errors='replace').strip()}")
         return result.stdout

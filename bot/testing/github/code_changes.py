@@ -131,19 +131,10 @@ def add_line_comment(by: ActingUser, review: Review, note: LineNote, *, reply_to
         home = by.world.repositories[review.repository]
         issue = by.world.issues[review.repository, review.number]
         new = ReviewComment(
-            id=by.world.next_id(),
-            review=review.id,
-            repository=home.id,
-            number=issue.number,
-            text=by.write(note.body),
-            author=by.id,
-            path=note.path,
-            line=note.line,
-            commit_id=review.commit_id,
-            created_at=now,
-            updated_at=now,
-            in_reply_to=reply_to,
-        )
+            id=by.world.next_id(), review=review.id, repository=home.id, number=issue.number,
+            text=by.write(note.body), author=by.id, path=note.path, line=note.line, commit_id=review.commit_id,
+            created_at=now, updated_at=now, in_reply_to=reply_to,
+        )  # fmt: skip
         by.world.review_comments[new.id] = new
         issue = touch_thread(by.world, issue)
         by.world.emit(Event("pull_request_review_comment", "created", by.id, home, issue, review_comment=new))

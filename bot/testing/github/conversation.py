@@ -68,12 +68,9 @@ def set_state(by: ActingUser, issue: Issue, state: Literal["open", "closed"], *,
         closing = state == "closed"
         usual = None if issue.pull else "completed" if closing else "reopened"
         new = replace(
-            issue,
-            state=state,
-            state_reason=reason or usual,
-            closed_at=by.world.now() if closing else None,
+            issue, state=state, state_reason=reason or usual, closed_at=by.world.now() if closing else None,
             closed_by=by.id if closing else None,
-        )
+        )  # fmt: skip
         return store(by, new, "closed" if closing else "reopened")
 
 

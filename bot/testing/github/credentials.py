@@ -36,20 +36,12 @@ def register_app(world: GitHubState, slug: str, *, owner: str, permissions: Mapp
     with world.lock:
         private, public = _key_pair()
         app = App(
-            id=world.small_id(),
-            slug=slug,
-            name=slug.title(),
-            owner=world.add_user(owner).id,
-            bot=world.add_user(f"{slug}[bot]", "Bot").id,
-            pem=private,
-            public_keys=(public,),
-            webhook_secret=secrets.token_hex(20),
-            created_at=world.now(),
-            permissions={"metadata": "read", **permissions},
-            events=EVENTS,
-            client_secret=secrets.token_hex(20),
+            id=world.small_id(), slug=slug, name=slug.title(), owner=world.add_user(owner).id,
+            bot=world.add_user(f"{slug}[bot]", "Bot").id, pem=private, public_keys=(public,),
+            webhook_secret=secrets.token_hex(20), created_at=world.now(),
+            permissions={"metadata": "read", **permissions}, events=EVENTS, client_secret=secrets.token_hex(20),
             callback_urls=("http://127.0.0.1/sign-in/callback",),
-        )
+        )  # fmt: skip
         world.apps[app.id] = app
         return app
 
@@ -58,13 +50,10 @@ def install(world: GitHubState, app: App, account: str, repositories: list[Repos
     """Install an App on an account, for all of its repositories or for the given ones."""
     with world.lock:
         installation = Installation(
-            id=world.small_id(),
-            app=app.id,
-            account=world.user(account).id,
-            created_at=world.now(),
+            id=world.small_id(), app=app.id, account=world.user(account).id, created_at=world.now(),
             permissions=app.permissions,
             repositories=None if repositories is None else frozenset(each.id for each in repositories),
-        )
+        )  # fmt: skip
         world.installations[installation.id] = installation
         world.emit(Event("installation", "created", installation.account, installation=installation))
         return installation
@@ -126,15 +115,11 @@ def installation_token(
     app = world.apps[installation.app]
     parts = ".".join(secrets.token_urlsafe(size) for size in (27, 90, 64))
     token = Token(
-        value=f"ghs_{app.id}_{parts}",
-        kind="installation",
-        user=app.bot,
-        installation=installation.id,
-        app=app.id,
+        value=f"ghs_{app.id}_{parts}", kind="installation", user=app.bot, installation=installation.id, app=app.id,
         repositories=installation.repositories if repositories is None else repositories,
         permissions={"metadata": "read", **(installation.permissions if permissions is None else permissions)},
         expires_at=world.now() + TOKEN_LIFE,
-    )
+    )  # fmt: skip
     return _keep(world, token)
 
 
@@ -148,13 +133,10 @@ def job_token(world: GitHubState, repository: Repository, permissions: Mapping[s
     rights = {**dict.fromkeys(("contents", "issues", "pull_requests"), "write"), "actions": "read"}
     rights = rights if permissions is None else dict(permissions)
     token = Token(
-        value=f"ghs_{secrets.token_hex(18)}",
-        kind="job",
-        user=world.add_user(ACTIONS_BOT, "Bot").id,
-        repositories=frozenset({repository.id}),
-        permissions={"metadata": "read", **rights},
+        value=f"ghs_{secrets.token_hex(18)}", kind="job", user=world.add_user(ACTIONS_BOT, "Bot").id,
+        repositories=frozenset({repository.id}), permissions={"metadata": "read", **rights},
         expires_at=world.now() + timedelta(hours=24),
-    )
+    )  # fmt: skip
     return _keep(world, token)
 
 
@@ -280,13 +262,9 @@ def create_app(world: GitHubState, manifest: Manifest, name: str, owner: User) -
         raise BadManifestError("Name has already been taken")
     plain = register_app(world, slug, owner=owner.login, permissions=manifest.permissions)
     created = replace(
-        plain,
-        name=name,
-        events=manifest.events,
-        callback_urls=manifest.callback_urls,
-        homepage=manifest.homepage,
+        plain, name=name, events=manifest.events, callback_urls=manifest.callback_urls, homepage=manifest.homepage,
         client_secret=secrets.token_hex(20),
-    )
+    )  # fmt: skip
     world.apps[created.id] = created
     return created
 

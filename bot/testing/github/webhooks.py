@@ -261,13 +261,9 @@ class Webhooks:
     def redeliver(self, delivery_id: int) -> DeliveryAttempt:
         """Attempt a delivery again with the same guid and the same bytes."""
         again = replace(
-            self._deliveries[delivery_id],
-            id=self._world.next_id(),
-            delivered_at=self._world.now(),
-            redelivery=True,
-            status="pending",
-            status_code=0,
-        )
+            self._deliveries[delivery_id], id=self._world.next_id(), delivered_at=self._world.now(), redelivery=True,
+            status="pending", status_code=0,
+        )  # fmt: skip
         self._enqueue(again)
         return again
 
@@ -317,16 +313,10 @@ class Webhooks:
     ) -> DeliveryAttempt:
         home = event.repository if event else None
         return DeliveryAttempt(
-            id=self._world.next_id(),
-            guid=str(uuid.uuid4()),
-            hook=hook,
-            event=name[0],
-            action=name[1],
-            body=json.dumps(body, separators=(",", ":")).encode(),
-            delivered_at=self._world.now(),
-            installation=installation.id if installation else None,
-            repository=home.id if home else None,
-        )
+            id=self._world.next_id(), guid=str(uuid.uuid4()), hook=hook, event=name[0], action=name[1],
+            body=json.dumps(body, separators=(",", ":")).encode(), delivered_at=self._world.now(),
+            installation=installation.id if installation else None, repository=home.id if home else None,
+        )  # fmt: skip
 
     def _send(self, delivery: DeliveryAttempt) -> None:
         mishap = self._mishap(delivery.event)

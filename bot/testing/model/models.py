@@ -86,45 +86,21 @@ OPUS_4_6 = replace(
 )
 SONNET_4_6 = replace(OPUS_4_6, id="claude-sonnet-4-6", prices=Prices(3, 15, 3.75, 6, 0.30), min_cache=1024)
 HAIKU_4_5 = Model(
-    "claude-haiku-4-5",
-    Prices(1, 5, 1.25, 2, 0.10),
-    BUDGETED,
-    efforts=(),
-    default_thinking="disabled",
-    window=200_000,
-    max_output=64_000,
-    min_cache=4096,
-    shows_thinking=True,
-    compacts=False,
-)
+    "claude-haiku-4-5", Prices(1, 5, 1.25, 2, 0.10), BUDGETED, efforts=(), default_thinking="disabled",
+    window=200_000, max_output=64_000, min_cache=4096, shows_thinking=True, compacts=False,
+)  # fmt: skip
 SONNET_4_5 = replace(HAIKU_4_5, id="claude-sonnet-4-5", prices=Prices(3, 15, 3.75, 6, 0.30), min_cache=1024)
 OPUS_4_5 = replace(
     HAIKU_4_5, id="claude-opus-4-5", prices=Prices(5, 25, 6.25, 10, 0.50), efforts=("low", "medium", "high")
 )
 
 _LISTED = (
-    FABLE_5_2,
-    replace(FABLE_5_2, id="claude-mythos-5-2"),
-    HAIKU_5_5,
-    SONNET_5_5,
-    FABLE_5_1,
-    OPUS_5_5,
-    replace(FABLE_5_1, id="claude-mythos-5-1"),
-    FABLE_5,
-    replace(FABLE_5, id="claude-mythos-5"),
-    SONNET_5,
-    OPUS_5,
-    OPUS_4_8,
-    OPUS_4_7,
-    OPUS_4_6,
-    SONNET_4_6,
-    HAIKU_4_5,
-    replace(HAIKU_4_5, id="claude-haiku-4-5-20251001"),
-    OPUS_4_5,
-    replace(OPUS_4_5, id="claude-opus-4-5-20251101"),
-    SONNET_4_5,
+    FABLE_5_2, replace(FABLE_5_2, id="claude-mythos-5-2"), HAIKU_5_5, SONNET_5_5, FABLE_5_1, OPUS_5_5,
+    replace(FABLE_5_1, id="claude-mythos-5-1"), FABLE_5, replace(FABLE_5, id="claude-mythos-5"), SONNET_5, OPUS_5,
+    OPUS_4_8, OPUS_4_7, OPUS_4_6, SONNET_4_6, HAIKU_4_5, replace(HAIKU_4_5, id="claude-haiku-4-5-20251001"), OPUS_4_5,
+    replace(OPUS_4_5, id="claude-opus-4-5-20251101"), SONNET_4_5,
     replace(SONNET_4_5, id="claude-sonnet-4-5-20250929"),
-)
+)  # fmt: skip
 MODELS: Mapping[str, Model] = {model.id: model for model in _LISTED}
 
 

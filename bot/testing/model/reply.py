@@ -179,14 +179,11 @@ def several(*replies: Reply) -> Reply:
     whole = Reply(tuple(block for reply in replies for block in reply.blocks))
     for reply in replies:
         whole = replace(
-            whole,
-            stop_reason=reply.stop_reason or whole.stop_reason,
-            stop_details=reply.stop_details or whole.stop_details,
-            usage={**whole.usage, **reply.usage},
-            pace=max(whole.pace, reply.pace),
-            pings=max(whole.pings, reply.pings),
+            whole, stop_reason=reply.stop_reason or whole.stop_reason,
+            stop_details=reply.stop_details or whole.stop_details, usage={**whole.usage, **reply.usage},
+            pace=max(whole.pace, reply.pace), pings=max(whole.pings, reply.pings),
             at_once=whole.at_once or reply.at_once,
-        )
+        )  # fmt: skip
     return whole
 
 

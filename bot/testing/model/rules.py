@@ -231,23 +231,9 @@ def _check_answered(subject: Subject, index: int, calls: list[str]) -> Iterator[
 BEARER = "bearer"
 """The feature that a server lacks if it requires the key in the header x-api-key."""
 RULES: tuple[Rule, ...] = (
-    fields,
-    message_blocks,
-    max_tokens,
-    thinking,
-    efforts,
-    tools,
-    output_format,
-    strictness,
-    first_message,
-    text_blocks,
-    images,
-    compaction,
-    pairing,
-    last_message,
-    cache_markers,
-    prewarm,
-)
+    fields, message_blocks, max_tokens, thinking, efforts, tools, output_format, strictness, first_message,
+    text_blocks, images, compaction, pairing, last_message, cache_markers, prewarm,
+)  # fmt: skip
 
 
 def violations(

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from bot.testing.github.entities import Issue, Repository, Role, User
+from bot.testing.github.entities import Issue, Repository, Role
 from bot.testing.github.page.forms import ACTIONS, app_page, install_app, installing, make_app, new_app, open_issue
 from bot.testing.github.page.frame import (
     KINDS,
@@ -77,13 +77,22 @@ def page_routes(world: GitHubState) -> list[Route]:
     """Return the routes of all pages. They match after git's routes, whose names end in .git."""
     site = PageSite(world)
     home, thread = "/{owner}/{repo}", "/{owner}/{repo}/{kind}/{number:int}"
-    get = {
-        "/": _repositories, "/apps/{slug}": _app, "/apps/{slug}/installations/new": _installing, home: _threads,
-        home + "/issues": _threads, home + "/pulls": _threads, home + "/issues/new": _new_issue, thread: _thread,
-        thread + "/{tab}": _tab,
-    }  # fmt: skip
-    post = {"/acting-as": _act_as, home + "/issues": _open, thread + "/{verb}": _act}
-    post |= {**dict.fromkeys(_APPS, _make_app), "/apps/{slug}/installations": _install}
+    get: dict[str, Handler] = {
+        "/": _repositories,
+        "/apps/{slug}": lambda visit, asked: Page(*app_page(visit, asked.parts["slug"])),
+        "/apps/{slug}/installations/new": lambda visit, asked: Page("Install", installing(visit, asked.parts["slug"])),
+        **dict.fromkeys((home, f"{home}/issues", f"{home}/pulls"), _threads),
+        f"{home}/issues/new": lambda visit, _: Page("New issue", new_issue(_scene(visit))),
+        thread: _thread,
+        f"{thread}/{{tab}}": _tab,
+    }
+    post: dict[str, Handler] = {
+        "/acting-as": _act_as,
+        f"{home}/issues": lambda visit, asked: open_issue(_scene(visit), asked.fields),
+        f"{thread}/{{verb}}": _act,
+        **dict.fromkeys(_APPS, lambda visit, asked: make_app(visit, asked.parts.get("org"), asked.fields)),
+        "/apps/{slug}/installations": lambda visit, asked: install_app(visit, asked.parts["slug"], asked.fields),
+    }
     return [
         Route("/static/{name}", _static),
         *(Route(f"{path}/new", site.does(_new_app, from_here=False), methods=["POST"]) for path in _APPS),
@@ -217,16 +226,11 @@ def _issue(visit: Visit, page_request: PageRequest) -> tuple[Scene, Issue]:
 
 
 def _repositories(visit: Visit, _: PageRequest) -> Answer:
-    readable = [
-        repository for repository in visit.world.repositories.values() if _reads(visit.world, repository, visit.viewer)
-    ]
+    every, viewer = visit.world.repositories.values(), visit.viewer.id
+    readable = [each for each in every if visit.world.role(each, viewer) is not Role.NONE]
     if len(readable) == 1:
         return f"/{readable[0].full_name}"
     return Page("Simulated GitHub", [element("h1", "Repositories"), repositories(visit.world, readable)])
-
-
-def _reads(world: GitHubState, repository: Repository, viewer: User) -> bool:
-    return world.role(repository, viewer.id) is not Role.NONE
 
 
 def _threads(visit: Visit, page_request: PageRequest) -> Answer:
@@ -236,11 +240,6 @@ def _threads(visit: Visit, page_request: PageRequest) -> Answer:
     wanted = page_request.fields.get("state", "open")
     shown = threads(scene, kind=kind, wanted=wanted if wanted in STATES else "open")
     return Page(f"Threads · {scene.repository.full_name}", shown)
-
-
-def _new_issue(visit: Visit, _: PageRequest) -> Answer:
-    scene = _scene(visit)
-    return Page(f"New issue · {scene.repository.full_name}", new_issue(scene))
 
 
 def _thread(visit: Visit, page_request: PageRequest) -> Answer:
@@ -273,30 +272,10 @@ def _new_app(visit: Visit, page_request: PageRequest) -> Answer:
     return Page("Create GitHub App", main, leads_to)
 
 
-def _make_app(visit: Visit, page_request: PageRequest) -> Answer:
-    return make_app(visit, page_request.parts.get("org"), page_request.fields)
-
-
-def _app(visit: Visit, page_request: PageRequest) -> Answer:
-    return Page(*app_page(visit, page_request.parts["slug"]))
-
-
-def _installing(visit: Visit, page_request: PageRequest) -> Answer:
-    return Page("Install", installing(visit, page_request.parts["slug"]))
-
-
-def _install(visit: Visit, page_request: PageRequest) -> Answer:
-    return install_app(visit, page_request.parts["slug"], page_request.fields)
-
-
 def _act_as(visit: Visit, page_request: PageRequest) -> Answer:
     visit.world.user(page_request.fields.get("login", ""))
     back = page_request.fields.get("back", "/")
     return back if back.startswith("/") and back[1:2] not in ("/", "\\") else "/"
-
-
-def _open(visit: Visit, page_request: PageRequest) -> Answer:
-    return open_issue(_scene(visit), page_request.fields)
 
 
 def _act(visit: Visit, page_request: PageRequest) -> Answer:

@@ -51,15 +51,6 @@ def may_edit(scene: Scene, author: int) -> bool:
     return scene.viewer.id == author or scene.role.covers(Role.WRITE)
 
 
-def may_comment(scene: Scene, issue: Issue) -> bool:
-    """Return whether the viewer may comment. A locked conversation requires write access."""
-    return scene.role.covers(Role.WRITE if issue.locked else Role.READ)
-
-
-def may_close(scene: Scene, issue: Issue) -> bool:
-    return scene.viewer.id == issue.author or scene.role.covers(Role.TRIAGE)
-
-
 def conversation(scene: Scene, issue: Issue, below: Child = None) -> list[Child]:
     """Return a thread with all of its messages, the `below` part, and the comment form."""
     timeline = [_entry(scene, issue, entry) for entry in entries(scene, issue)]
@@ -189,14 +180,14 @@ def _ending(scene: Scene, issue: Issue) -> Child:
 
 
 def write(scene: Scene, issue: Issue) -> Html:
-    if not may_comment(scene, issue):
+    if not scene.role.covers(Role.WRITE if issue.locked else Role.READ):
         return element("p", "This conversation is locked to people who can write here.", class_="note")
     closing = "Close" if issue.state == "open" else "Reopen"
     kind = "pull request" if issue.pull else "issue"
     close = element("button", f"{closing} {kind}", class_="plain", name="then", value=closing.lower())
     merged = issue.pull and issue.pull.merged_at
     buttons = [
-        close if may_close(scene, issue) and not merged else None,
+        close if (scene.viewer.id == issue.author or scene.role.covers(Role.TRIAGE)) and not merged else None,
         element("button", "Comment", class_="button primary", name="then", value=""),
     ]
     return _form(
@@ -226,20 +217,15 @@ def _labelling(scene: Scene, issue: Issue) -> Child:
     labels = scene.world.labels.get(scene.repository.id, {})
     names = [*labels, *(name for name in ("plangate",) if name not in labels)]
     choices = [element("option", f"{'remove' if n in issue.labels else 'add'} {n}", value=n) for n in names]
+    apply = element("button", "Apply", class_="plain")
     choose = element("select", choices, name="label", aria_label="A label to add or remove")
-    return element("details", element("summary", "Change"), _form(scene, "labels", choose, " ", _go(), data_stay=True))
-
-
-def _go() -> Html:
-    return element("button", "Apply", class_="plain")
+    return element("details", element("summary", "Change"), _form(scene, "labels", choose, " ", apply, data_stay=True))
 
 
 def _link_thread(scene: Scene, issue: Issue) -> list[Child]:
     """Return links to the issues that a pull request closes, or to the pull requests that close an issue."""
-    if issue.pull:
-        linked = issues_named(scene.world, issue.repository, issue.text.body)
-    else:
-        linked = pulls_naming(scene.world, issue)
+    closed = issues_named(scene.world, issue.repository, issue.text.body)
+    linked = closed if issue.pull else pulls_naming(scene.world, issue)
     return [_link(scene, other, closes=bool(issue.pull)) for other in linked]
 
 

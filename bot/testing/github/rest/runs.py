@@ -42,14 +42,9 @@ def create_run(call: ApiCall) -> RestAnswer:
     if app is None:
         raise ApiError(403, "You must authenticate via a GitHub App.")
     run = CheckRun(
-        id=call.world.next_id(),
-        repository=call.repository.id,
-        app=app,
-        name=call.text("name"),
-        head_sha=commit_of(call, call.text("head_sha")),
-        status="queued",
-        started_at=call.world.now(),
-    )
+        id=call.world.next_id(), repository=call.repository.id, app=app, name=call.text("name"),
+        head_sha=commit_of(call, call.text("head_sha")), status="queued", started_at=call.world.now(),
+    )  # fmt: skip
     return RestAnswer(check_run_json(call.site, code_changes.check(call.actor, _update_check(call, run))), 201)
 
 
@@ -101,16 +96,12 @@ def _update_check(call: ApiCall, run: CheckRun) -> CheckRun:
     conclusion = call.body.get("conclusion", run.conclusion)
     completed_at = call.body.get("completed_at")
     return replace(
-        run,
-        status="completed" if conclusion else call.body.get("status", run.status),
-        conclusion=conclusion,
+        run, status="completed" if conclusion else call.body.get("status", run.status), conclusion=conclusion,
         completed_at=datetime.fromisoformat(completed_at) if completed_at else call.world.now() if conclusion else None,
         external_id=call.body.get("external_id", run.external_id),
-        details_url=call.body.get("details_url", run.details_url),
-        title=output.get("title", run.title),
-        summary=output.get("summary", run.summary),
-        body=output.get("text", run.body),
-    )
+        details_url=call.body.get("details_url", run.details_url), title=output.get("title", run.title),
+        summary=output.get("summary", run.summary), body=output.get("text", run.body),
+    )  # fmt: skip
 
 
 # --- REST endpoints of workflows, of their runs, and of jobs' logs ---------------------------------------------------
