@@ -56,8 +56,6 @@ def serve_routes(routes: Sequence[BaseRoute], port: int = 0) -> Iterator[str]:
 
 @contextmanager
 def receive_webhooks(take: Callable[[str, bytes], None]) -> Iterator[str]:
-    """Receive webhooks while the context is open, and yield the address. `take` gets each event's name and body."""
-
     async def deliver(request: Request) -> Response:
         take(request.headers.get("x-github-event", ""), await request.body())
         return Response(status_code=202)

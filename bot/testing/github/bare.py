@@ -114,7 +114,6 @@ class Bare:
         return dict(sorted({**recorded, **loose}.items()))
 
     def is_loose(self, ident: str) -> bool:
-        """Return whether the object with that id lies in a file of its own, and in no pack."""
         return object_path(self.folder / "objects", ident).exists()
 
     def kind(self, ident: str) -> str:
@@ -212,7 +211,6 @@ class Bare:
         return commit.decode().strip()
 
     def merge(self, base: str, head: str, *, message: str, by: CommitSignature) -> str | None:
-        """Create the merge commit of two commits and return its id, or None if they conflict."""
         try:
             tree = self.text("merge-tree", "--write-tree", base, head).splitlines()[0]
         except GitRefusedError:
@@ -220,7 +218,6 @@ class Bare:
         return self.commit_tree(tree, [base, head], message=message, by=by)
 
     def merge_base(self, one: str, other: str) -> str | None:
-        """Return the best common ancestor of two commits, given by id, or None."""
         try:
             return _immutable_text(self, "merge-base", one, other) or None
         except GitRefusedError:
@@ -257,7 +254,6 @@ def _immutable_object_id(bare: Bare, revision: str, kind: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _immutable_text(bare: Bare, *arguments: str) -> str:
-    """Return what git prints of objects that are named by their ids."""
     return bare.text(*arguments)
 
 
@@ -268,7 +264,6 @@ def _immutable_kind(bare: Bare, ident: str) -> str:
 
 
 def _change(path: str, content: str | bytes | None) -> bytes:
-    """Return the git fast-import lines for a file that changes, or is deleted (None)."""
     quoted = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     if content is None:
         return f'D "{quoted}"\n'.encode()
@@ -277,7 +272,6 @@ def _change(path: str, content: str | bytes | None) -> bytes:
 
 
 def bare_environment() -> dict[str, str]:
-    """Return the environment of a git process that reads no configuration except the repository's own."""
     return {
         "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_TERMINAL_PROMPT": "0", "HOME": "/nonexistent", "LC_ALL": "C",

@@ -24,8 +24,6 @@ Verdict = Literal["APPROVED", "CHANGES_REQUESTED", "COMMENTED"]
 
 @dataclass(frozen=True, slots=True)
 class LineNote:
-    """A review comment on one line of the new side of the diff."""
-
     path: str
     line: int
     body: str
@@ -33,8 +31,6 @@ class LineNote:
 
 @dataclass(frozen=True, slots=True)
 class NewPull:
-    """A pull request to open: from a branch of `source` (default: the same repository) into a base branch."""
-
     title: str
     head: str
     base: str
@@ -98,7 +94,6 @@ def open_pull(by: ActingUser, repository: Repository, new: NewPull) -> Issue:
 
 
 def pull_for(world: GitHubState, repository: Repository, branches: tuple[int, str, str]) -> Issue | None:
-    """Return the open pull request for (head repository, head branch, base branch), or None."""
     for issue in world.issues.values():
         pull = issue.pull
         if pull is None or issue.repository != repository.id or issue.state != "open":
@@ -177,7 +172,6 @@ def check(by: ActingUser, run: CheckRun) -> CheckRun:
 
 
 def pull_of(issue: Issue) -> Pull:
-    """Return the pull request part of a thread. Raises NotThereError for an issue."""
     if issue.pull is None:
         raise NotThereError(f"pull request {issue.number}")
     return issue.pull
@@ -223,14 +217,12 @@ def _close_named(by: ActingUser, repository: Repository, body: str) -> None:
 
 
 def issues_named(world: GitHubState, repository: int, body: str) -> list[Issue]:
-    """Return the issues that a pull request with that body closes, by number."""
     numbers = sorted({int(number) for number in CLOSING.findall(body)})
     issues = [world.issues.get((repository, number)) for number in numbers]
     return [issue for issue in issues if issue is not None and issue.pull is None]
 
 
 def pulls_naming(world: GitHubState, issue: Issue) -> list[Issue]:
-    """Return the pull requests that close an issue, by number."""
     pulls = [each for each in world.issues.values() if each.pull and each.repository == issue.repository]
     return [pull for pull in pulls if issue in issues_named(world, issue.repository, pull.text.body)]
 
@@ -244,8 +236,6 @@ SHOWN_LINES = 4
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
-    """One file of a diff. `patch` is None for a binary file. `sha` is the new blob, or the old one if removed."""
-
     path: str
     status: str
     sha: str
@@ -295,7 +285,6 @@ def commits_between(bare: Bare, base: str, head: str) -> tuple[str, ...]:
 
 
 def hunk(world: GitHubState, comment: ReviewComment) -> str:
-    """Return the last lines of the diff up to the commented line."""
     issue = world.issues[comment.repository, comment.number]
     bare = world.bare(world.repositories[comment.repository])
     base = issue.pull.base_sha if issue.pull else comment.commit_id
@@ -322,7 +311,6 @@ def _line(bare: Bare, commit: str, comment: ReviewComment) -> str | None:
 
 
 def _patches(text: str) -> Iterator[str | None]:
-    """Yield the patch of each section of a diff, in git's order."""
     for section in re.split("^diff --git ", text, flags=re.MULTILINE)[1:]:
         at = section.find("\n@@ ")
         yield None if at < 0 else section[at + 1 :].rstrip("\n")

@@ -18,8 +18,6 @@ BODY_LIMIT = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """Additional values for the webhook of a changed thread."""
-
     label: str | None = None
     assignee: int | None = None
     push: Push | None = None
@@ -44,7 +42,6 @@ def open_issue(
 
 
 def edit_issue(by: ActingUser, issue: Issue, *, title: str | None = None, body: str | None = None) -> Issue:
-    """Change the title or body. The edit history grows only if the body differs."""
     with by.world.lock:
         old = {"title": issue.title, "body": issue.text.body}
         new = {"title": title if title is not None else issue.title, "body": body if body is not None else old["body"]}
@@ -145,7 +142,6 @@ def touch_thread(world: GitHubState, issue: Issue) -> Issue:
 
 
 def minimize(world: GitHubState, comment_id: int, reason: str | None) -> Comment:
-    """Minimize a comment, or show it again if the reason is None. GitHub sends no webhook for this."""
     with world.lock:
         new = replace(world.comments[comment_id], minimized=reason)
         world.comments[comment_id] = new
@@ -185,7 +181,6 @@ def with_edit(by: ActingUser, text: EditableText, body: str, *, posted: tuple[in
 
 
 def store(by: ActingUser, issue: Issue, action: str, *, detail: Detail = NOTHING_ELSE) -> Issue:
-    """Store the new value of a thread and send the webhook for the change."""
     with by.world.lock:
         issue = replace(issue, updated_at=by.world.now())
         by.world.issues[issue.repository, issue.number] = issue

@@ -32,7 +32,6 @@ LEVELS = ("none", "read", "write", "admin")
 
 
 def register_app(world: GitHubState, slug: str, *, owner: str, permissions: Mapping[str, str] = PERMISSIONS) -> App:
-    """Register an App with its bot user `<slug>[bot]` and new secrets. All Apps of a process share one key pair."""
     with world.lock:
         private, public = _key_pair()
         app = App(
@@ -47,7 +46,6 @@ def register_app(world: GitHubState, slug: str, *, owner: str, permissions: Mapp
 
 
 def install(world: GitHubState, app: App, account: str, repositories: list[Repository] | None = None) -> Installation:
-    """Install an App on an account, for all of its repositories or for the given ones."""
     with world.lock:
         installation = Installation(
             id=world.small_id(), app=app.id, account=world.user(account).id, created_at=world.now(),
@@ -129,7 +127,6 @@ def personal_token(world: GitHubState, login: str, *, scopes: tuple[str, ...] = 
 
 
 def job_token(world: GitHubState, repository: Repository, permissions: Mapping[str, str] | None = None) -> Token:
-    """Create the GITHUB_TOKEN of a job in a repository. It acts as github-actions[bot]."""
     rights = {**dict.fromkeys(("contents", "issues", "pull_requests"), "write"), "actions": "read"}
     rights = rights if permissions is None else dict(permissions)
     token = Token(
@@ -150,7 +147,6 @@ def token_named(world: GitHubState, value: str) -> Token | None:
 
 
 def app_of_jwt(world: GitHubState, value: str) -> App | str:
-    """Return the App that signed a JWT, or the reason why GitHub refuses it."""
     try:
         issuer = str(jwt.decode(value, options={"verify_signature": False}).get("iss", ""))
     except jwt.PyJWTError:
@@ -172,7 +168,6 @@ def app_of_jwt(world: GitHubState, value: str) -> App | str:
 
 
 def _claims(value: str, public_key: str) -> dict[str, Any] | None:
-    """Return the claims of a JWT, or None if another key signed it."""
     try:
         options = {"verify_exp": False, "verify_iat": False, "verify_nbf": False, "require": ["iat", "exp"]}
         return jwt.decode(value, public_key, algorithms=["RS256"], options=options)  # type: ignore[arg-type]
@@ -181,7 +176,6 @@ def _claims(value: str, public_key: str) -> dict[str, Any] | None:
 
 
 def grants(token: Token, permission: str, level: str) -> bool:
-    """Return whether a token grants a permission at a level. A token without permissions grants everything."""
     if token.permissions is None:
         return True
     return LEVELS.index(token.permissions.get(permission, "none")) >= LEVELS.index(level)
@@ -254,7 +248,6 @@ def parse_manifest(text: str) -> Manifest:
 
 
 def create_app(world: GitHubState, manifest: Manifest, name: str, owner: User) -> App:
-    """Register the App of a manifest under the name that its owner settled on. Raises BadManifestError."""
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     if not slug or len(name) > LONGEST_NAME:
         raise BadManifestError(f"Name must have 1 to {LONGEST_NAME} characters")

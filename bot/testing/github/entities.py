@@ -30,7 +30,6 @@ def node_id(kind: str, number: int) -> str:
 
 
 def from_node_id(text: str) -> tuple[str, int] | None:
-    """Return the kind and number encoded in a node id from `node_id`, or None for any other text."""
     coded = text.partition("_kw")[2]
     try:
         kind, _, number = base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4)).decode().partition(":")
@@ -41,8 +40,6 @@ def from_node_id(text: str) -> tuple[str, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """What has a number and a global node id."""
-
     kind: ClassVar[str]
     """The name of its GraphQL type."""
     id: int
@@ -116,8 +113,6 @@ class Repository(Entity):
 
 @dataclass(frozen=True, slots=True)
 class Edit(Entity):
-    """One version of a text. The first version is the text as posted."""
-
     kind = "UserContentEdit"
     editor: int | None
     edited_at: datetime
@@ -200,8 +195,6 @@ class Comment(Entity):
 
 @dataclass(frozen=True, slots=True)
 class Reaction(Entity):
-    """A reaction. Its subject is the node id of an issue, a pull request, a comment, or a review."""
-
     kind = "Reaction"
     subject: str
     user: int
@@ -258,8 +251,6 @@ class CheckRun(Entity):
 
 @dataclass(frozen=True, slots=True)
 class WorkflowRun(Entity):
-    """A run of a workflow on the default branch. A run with a conclusion is finished."""
-
     kind = "WorkflowRun"
     repository: int
     event: str
@@ -272,8 +263,6 @@ class WorkflowRun(Entity):
 
 @dataclass(frozen=True, slots=True)
 class App(Entity):
-    """A GitHub App, including the secrets that its operator holds."""
-
     kind = "App"
     slug: str
     name: str
@@ -294,7 +283,6 @@ class App(Entity):
 
     @property
     def client_id(self) -> str:
-        """The OAuth client id, which may also be the issuer of a JWT."""
         return f"Iv23li{self.id:014d}"
 
 
@@ -337,8 +325,6 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something GitHub reports by webhook: the event name and the values that its payload contains."""
-
     name: str
     action: str | None
     sender: int
@@ -362,8 +348,6 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSettings:
-    """An environment: the names of its secrets, and what holds a job back."""
-
     secrets: frozenset[str] = frozenset()
     reviewed: bool = False
     """Whether a person must let each job in."""
@@ -388,8 +372,6 @@ class RulesetSettings:
 
 @dataclass(frozen=True, slots=True)
 class RepositorySettings:
-    """The settings of one repository; the defaults are those of a new one."""
-
     actions: bool = True
     allowed_actions: Literal["all", "local_only", "selected"] = "all"
     pinned: bool = False

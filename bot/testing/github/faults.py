@@ -79,8 +79,6 @@ class Logged:
 
 
 class Faults:
-    """The planned faults that have not all struck yet."""
-
     def __init__(self, world: GitHubState) -> None:
         self._world = world
         self._plans: list[Plan] = []
@@ -100,7 +98,6 @@ class Faults:
         self.plan(requests, Fault("lost" if done else "status", status), times=times, containing=containing)
 
     def limit(self, requests: str, *, seconds: int) -> None:
-        """Answer as GitHub's secondary rate limit does."""
         message = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
         self.plan(requests, Fault("status", 403, headers={"retry-after": str(seconds)}, message=message))
 
@@ -134,8 +131,6 @@ class Faults:
 
 
 class FaultInjector:
-    """An ASGI middleware that records requests and applies the planned faults."""
-
     def __init__(self, app: ASGIApp, faults: Faults, record: list[Logged]) -> None:
         self._app, self._faults, self._record = app, faults, record
 
@@ -187,8 +182,6 @@ class _Answer:
     _was_read: bool = False
 
     async def pass_on(self, send: Send) -> None:
-        """Let the application answer, and record the status and size."""
-
         async def watch(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self.logged.status = message["status"]
@@ -211,7 +204,6 @@ class _Answer:
             await send(message)
 
     async def refuse(self, send: Send, fault: Fault) -> None:
-        """Answer with the fault's status instead of the application's answer."""
         self.logged.status = fault.status
         data = json.dumps({"message": fault.message, "documentation_url": "", "status": str(fault.status)}).encode()
         headers = {"content-type": "application/json", "content-length": str(len(data)), **fault.headers}
@@ -220,7 +212,6 @@ class _Answer:
         await send({"type": "http.response.body", "body": data})
 
     async def cut(self, send: Send) -> None:
-        """Send half of the kept answer, then break the connection."""
         start, *rest = self.messages
         body = b"".join(message.get("body", b"") for message in rest)
         await send(start)

@@ -37,8 +37,6 @@ FEW = 8
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A request for refs: the prefixes of their names, and the facts to list about each."""
-
     prefixes: tuple[str, ...]
     options: frozenset[bytes]
 
@@ -332,14 +330,12 @@ def _rules(world: GitHubState, caller: Caller, repository: Repository) -> dict[s
 
 
 def _restricted_prefixes(world: GitHubState, repository: Repository) -> list[str]:
-    """Return the prefixes of the branches that a ruleset restricts for everybody."""
     rulesets = world.settings_of(repository).rulesets
     active = [ruleset for ruleset in rulesets if (ruleset.target, ruleset.enforcement) == ("branch", "active")]
     return [each.prefix for each in active if {"creation", "update"} & set(each.rules)]
 
 
 def _hooks(world: GitHubState) -> Path:
-    """Return the folder of the hook that runs for every push to which rules may apply."""
     hook = (world.folder / "hooks" / "pre-receive").absolute()
     with world.lock:
         if not hook.exists():
@@ -364,7 +360,6 @@ def _advertisement(bare: Bare, service: str, environment: Mapping[str, str]) -> 
 
 
 def _result(bare: Bare, service: str, environment: Mapping[str, str], body: bytes) -> bytes:
-    """Return the answer to a fetch or a push, from git unless it is a mere listing of refs."""
     is_listing = service == "git-upload-pack" and environment["GIT_PROTOCOL"] == "version=2"
     listing = answer_listing(bare, body) if is_listing else None
     return listing or run_service(bare, service, "--stateless-rpc", environment, body=body)

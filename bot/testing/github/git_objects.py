@@ -38,7 +38,6 @@ def object_path(objects: Path, ident: str) -> Path:
 
 
 def read_object(objects: Path, ident: str) -> tuple[str, bytes]:
-    """Return type and content of the object with that id; two empty values if only git can tell them."""
     try:
         whole = zlib.decompress(object_path(objects, ident).read_bytes())
     except FileNotFoundError:
@@ -101,7 +100,6 @@ def _change_folder(objects: Path, tree: str, files: Mapping[str, _FileContent]) 
 
 
 def _changed_entry(objects: Path, mode: str, ident: str, changes: Mapping[str, _FileContent]) -> tuple[str, str]:
-    """Return mode and id of what has changed in a folder; no id if it is deleted."""
     if "" not in changes:
         if mode == _FOLDER or any(content is not None for content in changes.values()):
             return _FOLDER, _change_folder(objects, ident if mode == _FOLDER else "", changes)

@@ -54,8 +54,6 @@ class Authorization:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """A refresh token. It works once, and ends the access token that was issued with it."""
-
     app: int
     user: int
     access: str = field(repr=False)
@@ -69,7 +67,6 @@ class OAuth:
     renewals: dict[str, Renewal] = field(default_factory=dict)
 
     def authorize(self, app: App, user: User, query: Mapping[str, str]) -> str:
-        """Record that a person authorizes an App, and return the address to send the browser to."""
         target = redirect_target(app, query)
         code = secrets.token_hex(10)
         expires_at = self.world.now() + CODE_LIFE
@@ -79,7 +76,6 @@ class OAuth:
         return _with_query(target, {"code": code, **({"state": query["state"]} if "state" in query else {})})
 
     def token(self, form: Mapping[str, str]) -> dict[str, Any]:
-        """Exchange a code or a refresh token for new tokens. Raises OAuthError."""
         with self.world.lock:
             app = app_of_client(self.world, form.get("client_id", ""))
             if app is None or form.get("client_secret", "") not in {app.client_secret, *app.older_client_secrets}:
@@ -89,7 +85,6 @@ class OAuth:
             return self._redeem(app, form)
 
     def revoke(self, user: int) -> None:
-        """End all tokens of a person, as when the person revokes the App's authorization."""
         with self.world.lock:
             ended = [value for value, token in self.world.tokens.items() if (token.kind, token.user) == ("oauth", user)]
             for value in ended:
@@ -128,8 +123,6 @@ class OAuth:
 
 
 def oauth_routes(oauth: OAuth) -> list[Route]:
-    """Return the routes of the flow. They are matched before those of repositories."""
-
     async def authorize(request: Request) -> Response:
         form = dict(parse_qsl((await request.body()).decode("utf-8", "replace")))
         return await run_in_threadpool(_authorize, oauth, request, form)

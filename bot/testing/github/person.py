@@ -38,16 +38,13 @@ class Person(ActingUser):
         return conversation.open_issue(self, home, title=title, body=body)
 
     def edit_issue(self, repository: str, number: int, *, title: str | None = None, body: str | None = None) -> Issue:
-        """Change the title or body. Other people's threads require write."""
         issue = self._own(repository, number, Role.WRITE)
         return conversation.edit_issue(self, issue, title=title, body=body)
 
     def close(self, repository: str, number: int) -> Issue:
-        """Close a thread. Other people's threads require triage."""
         return conversation.set_state(self, self._own(repository, number, Role.TRIAGE), "closed")
 
     def reopen(self, repository: str, number: int) -> Issue:
-        """Reopen a thread. Other people's threads require triage."""
         return conversation.set_state(self, self._own(repository, number, Role.TRIAGE), "open")
 
     def lock(self, repository: str, number: int) -> Issue:
@@ -72,22 +69,18 @@ class Person(ActingUser):
     # --- comments ----------------------------------------------------------------------------------------------
 
     def comment(self, repository: str, number: int, body: str) -> Comment:
-        """Comment on a thread. A locked thread requires write."""
         issue = self._thread(repository, number, Role.READ)
         if issue.locked:
             self._require_permission(repository, Role.WRITE)
         return conversation.comment(self, issue, body)
 
     def edit_comment(self, comment_id: int, body: str) -> Comment:
-        """Edit a comment. Other people's comments require write."""
         return conversation.edit_comment(self, self._own_comment(comment_id), body)
 
     def delete_comment(self, comment_id: int) -> None:
-        """Delete a comment. Other people's comments require write."""
         conversation.delete_comment(self, self._own_comment(comment_id))
 
     def minimize(self, comment_id: int, reason: str | None = "outdated") -> Comment:
-        """Minimize a comment, or show it again with None. Requires write."""
         comment = self._comment(comment_id)
         self._require_permission(self.world.repositories[comment.repository].full_name, Role.WRITE)
         return conversation.minimize(self.world, comment_id, reason)
@@ -104,7 +97,6 @@ class Person(ActingUser):
         return self.edit_comment(comment_id, "\n".join(lines))
 
     def react(self, subject: Issue | Comment | Review, content: str) -> Reaction:
-        """React to a thread, comment, or review. Nobody may react in a locked conversation."""
         issue = self._subject(subject)
         self._require_permission(self.world.repositories[issue.repository].full_name, Role.READ)
         if issue.locked or content not in REACTIONS:
@@ -128,7 +120,6 @@ class Person(ActingUser):
         branch: str | None = None,
         message: str = "Change files\n",
     ) -> str:
-        """Commit files (None deletes) on a branch (default: the default branch) and return the commit."""
         home = self._require_permission(repository, Role.WRITE)
         return code_changes.push_files(self, home, branch or home.default_branch, files=files, message=message)
 

@@ -71,7 +71,6 @@ class Site:
         return f"{self.api_url}/repos/{repository.full_name}"
 
     def user(self, ident: int) -> Json:
-        """Return a user as JSON (schema simple-user). A deleted user is GitHub's `ghost`."""
         user = self.world.users.get(ident, GHOST)
         url = f"{self.api_url}/users/{quote(user.login)}"
         return {
@@ -81,14 +80,12 @@ class Site:
         }  # fmt: skip
 
     def whole_user(self, ident: int) -> Json:
-        """Return a user as JSON in the form of a single-user request (schema public-user)."""
         names = ("name", "company", "blog", "location", "email", "hireable", "bio")
         zero = dict.fromkeys(("public_repos", "public_gists", "followers", "following"), 0)
         times = dict.fromkeys(("created_at", "updated_at"), "2020-01-01T00:00:00Z")
         return {**self.user(ident), **dict.fromkeys(names), "blog": "", **zero, **times}
 
     def repository(self, repository: Repository, reader: Role | None = None) -> Json:
-        """Return a repository as JSON (schema repository), with the permissions of `reader` if given."""
         url, web = self.api(repository), self.web(repository)
         created_at, host = stamp(repository.created_at), self.server_url.partition("://")[2]
         rights = {} if reader is None else {"permissions": rights_of(reader)}
@@ -107,7 +104,6 @@ class Site:
         }  # fmt: skip
 
     def whole_repository(self, repository: Repository, reader: Role | None = None) -> Json:
-        """Return a repository as JSON in the form of a single-repository request (schema full-repository)."""
         size = {"size": -(-self.world.bare(repository).size() // 1024)}
         return {**self.repository(repository, reader), **size, "network_count": 0, "subscribers_count": 0}
 

@@ -81,7 +81,6 @@ class SimulatedGitHub:
 
     @property
     def requests(self) -> tuple[Logged, ...]:
-        """All requests in the order of arrival, including those that a fault struck."""
         return tuple(self._record)
 
     def clone_url(self, repository: str) -> str:

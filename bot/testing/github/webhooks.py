@@ -40,7 +40,6 @@ T = TypeVar("T")
 
 
 def payload(site: Site, event: Event, installation: Installation | None) -> Json:
-    """Return the payload of an event for one webhook. An App's payload also names the installation."""
     parts: Json = {}
     if event.action is not None:
         parts["action"] = event.action
@@ -236,7 +235,6 @@ class Webhooks:
             return tuple(self._deliveries.values())
 
     def hook_app(self, app: App, url: str) -> Hook:
-        """Send an App's events to a URL, starting with a ping."""
         self._hooks = [hook for hook in self._hooks if hook.app != app.id]
         hook = Hook(self._world.small_id(), url, app.webhook_secret, app=app.id, events=app.events)
         self._hooks.append(hook)
@@ -253,13 +251,11 @@ class Webhooks:
         self._mishaps.append((event, mishap))
 
     def release(self) -> None:
-        """Send the held deliveries, newest first."""
         deliveries, self._held = self._held[::-1], []
         for delivery in deliveries:
             self._enqueue(delivery)
 
     def redeliver(self, delivery_id: int) -> DeliveryAttempt:
-        """Attempt a delivery again with the same guid and the same bytes."""
         again = replace(
             self._deliveries[delivery_id], id=self._world.next_id(), delivered_at=self._world.now(), redelivery=True,
             status="pending", status_code=0,

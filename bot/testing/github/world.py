@@ -190,7 +190,6 @@ class GitHubState:
             return [each for each in table.values() if (each.repository, each.number) == place]
 
     def reactions_to(self, subject: str) -> list[Reaction]:
-        """Return the reactions to the subject with that node id, oldest first."""
         with self.lock:
             return [reaction for reaction in self.reactions.values() if reaction.subject == subject]
 
@@ -214,11 +213,9 @@ class GitHubState:
     # --- setting the scene -------------------------------------------------------------------------------------
 
     def add_workflow(self, full_name: str, file: str) -> None:
-        """Add an active workflow to a repository. Nothing is executed."""
         self.workflows[self.repository(full_name).id, file] = "active"
 
     def start_run(self, full_name: str, event: str) -> WorkflowRun:
-        """Record a workflow run in a repository, as if an event had started it. Nothing is executed."""
         home = self.repository(full_name)
         head = self.bare(home).refs()[f"refs/heads/{home.default_branch}"]
         run = WorkflowRun(self.next_id(), home.id, event, head, self.now(), self.now())
@@ -230,21 +227,17 @@ class GitHubState:
         self.workflow_runs[ident] = replace(run, status="completed", conclusion=conclusion, updated_at=self.now())
 
     def next_id(self) -> int:
-        """Return an unused id beyond 32 bits, like those of comments."""
         return next(self._ids)
 
     def small_id(self) -> int:
-        """Return an unused id that fits in 31 bits, like those of users and repositories."""
         return next(self._ids) - FIRST_ID + FIRST_SMALL_ID
 
     def person(self, login: str) -> Person:
-        """Return the person with that login, ready to act. The first call creates the user."""
         from bot.testing.github.person import Person
 
         return Person(self, self.add_user(login).id)
 
     def add_user(self, login: str, type: Literal["User", "Bot", "Organization"] = "User") -> User:
-        """Return the user with that login, and create the user if there is none."""
         with self.lock:
             try:
                 return self.user(login)
@@ -261,7 +254,6 @@ class GitHubState:
         source: Path | None = None,
         private: bool = False,
     ) -> Repository:
-        """Create a repository with one commit of `files`, or with all refs of the git repository at `source`."""
         owner_login, _, name = full_name.partition("/")
         with self.lock:
             owner = self.add_user(owner_login)
@@ -297,7 +289,6 @@ class GitHubState:
             return self.labels[repository.id].setdefault(name, Label(self.next_id(), name))
 
     def set_role(self, repository: str, login: str, role: Role | str) -> None:
-        """Set a user's role in a repository. Role.NONE removes it."""
         with self.lock:
             self.roles[self.repository(repository).id, self.add_user(login).id] = Role(role)
             self.touch()

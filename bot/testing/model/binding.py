@@ -77,7 +77,6 @@ class Mismatch:
 
 
 def open_seal(signature: object, text: str) -> Seal | None:
-    """Return the seal in a signature, or None if this API did not create the signature for this text."""
     payload, _, mac = str(signature).partition(".")
     if not mac or not hmac.compare_digest(mac, _mac(payload, text)):
         return None
@@ -147,8 +146,6 @@ def _difference(signed: Seal, now: Seal, *, first: bool) -> str:
 
 
 class _Walk:
-    """A walk over the messages that tracks the seal at each thinking block."""
-
     def __init__(self, body: Json, model: Model) -> None:
         self._body, self._model = body, model
         self._messages = ""
@@ -171,7 +168,6 @@ class _Walk:
         return digest(*sorted(canonical(without_cache_mark(tool)) for tool in blocks(self._body.get("tools"))))
 
     def thinking(self) -> Iterator[tuple[int, int, Json]]:
-        """Walk the messages and yield each thinking block with the indexes of its message and of itself."""
         for index, message in enumerate(self._body["messages"]):
             content = blocks(message["content"])
             for position, block in enumerate(content):

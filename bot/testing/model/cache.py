@@ -63,7 +63,6 @@ def tokens(value: object) -> int:
 
 
 def steps(body: Json, model: Model) -> list[Step]:
-    """Return the prompt of a request, block by block, as the cache sees it."""
     prefix, size, position, previous = digest(model.id), 0, 0, ""
     result: list[Step] = []
     for section, block in _prompt(body, model):
@@ -79,7 +78,6 @@ def steps(body: Json, model: Model) -> list[Step]:
 
 
 def _prompt(body: Json, model: Model) -> Iterator[tuple[str, Json]]:
-    """Yield each block with everything besides its bytes that must match for a cache hit."""
     for tool in blocks(body.get("tools")):
         yield "tool", tool
     for block in blocks(body.get("system")):
@@ -127,7 +125,6 @@ class PromptCache:
     """Prefix -> when it expires."""
 
     def account(self, body: Json, model: Model) -> Accounting:
-        """Return what this request reads and would write now. Hits are renewed now; `begin` stores the writes."""
         walked, now = steps(body, model), self.clock()
         marks = [step for step in walked if step.marked and step.tokens >= model.min_cache]
         hits = [hit for mark in marks if (hit := self._look_back(walked, mark, now)) is not None]
@@ -136,7 +133,6 @@ class PromptCache:
         return Accounting(walked[-1].tokens - end, read, end - read, tuple(mark.prefix for mark in marks), now)
 
     def begin(self, accounting: Accounting) -> None:
-        """Begin the answer: from now on, later requests can read what this request writes."""
         for prefix in accounting.entries:
             self._keep(prefix, accounting.started)
 

@@ -23,8 +23,6 @@ from bot.testing.model.rules_parameters import BINDING_BETA, Subject
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A request that passed every rule: its body as the model sees it, and its accounting in the cache."""
-
     body: Json
     model: Model
     accounting: Accounting
@@ -202,7 +200,6 @@ class MessagesService:
         self.cache = PromptCache(self.clock)
 
     def admit(self, request: ModelRequest) -> Admitted | ApiError:
-        """Return the request as the model gets it, or the error that refuses it."""
         refusal = violations(request.body, betas=request.betas, models=self.models)
         if refusal is not None:
             return refusal
@@ -221,7 +218,6 @@ class MessagesService:
         return Admitted(body, model, accounting, dropped)
 
     def answer(self, reply: Reply, admitted: Admitted) -> ModelAnswer:
-        """Return the answer to an admitted request. It begins now, so its cache writes become readable."""
         self.cache.begin(admitted.accounting)
         answer = compose(reply, admitted, serial=self.totals.requests)
         usage = answer.message["usage"]

@@ -19,8 +19,6 @@ EFFORTS_WITHOUT_THINKING = frozenset({"low", "medium", "high"})
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """US dollars per million tokens of each kind."""
-
     input: float
     output: float
     write_5m: float

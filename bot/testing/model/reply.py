@@ -43,8 +43,6 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Verbatim:
-    """A block that is sent unchanged: server tools, redacted thinking, and future types."""
-
     block: Json
 
 
@@ -94,18 +92,9 @@ class Fault:
     after: int = 4
 
     @staticmethod
-    def status(
-        code: int,
-        *,
-        retry_after: float | None = None,
-        error_code: str | None = None,
-        page: bytes = b"",
-        should_retry: bool | None = None,
-    ) -> Fault:
+    def status(code: int, **details: Any) -> Fault:
         """Return a fault that answers with this HTTP status. `page` replaces the body, as from a proxy in between."""
-        return Fault(
-            "status", code, retry_after=retry_after, error_code=error_code, page=page, should_retry=should_retry
-        )
+        return Fault("status", code, **details)
 
     @staticmethod
     def error_event(error_type: str = "overloaded_error", *, reply: Reply = UNFINISHED, after: int = 4) -> Fault:
@@ -124,7 +113,6 @@ class Fault:
 
     @staticmethod
     def disconnect(*, reply: Reply = UNFINISHED, after: int = 4) -> Fault:
-        """Return a fault that closes the connection in mid-answer."""
         return Fault("disconnect", after=after, reply=reply)
 
     @staticmethod
@@ -146,7 +134,6 @@ def say(text: str) -> Reply:
 
 
 def answer(value: object) -> Reply:
-    """Return a reply whose text is the JSON of a value, as in a structured output."""
     return say(json.dumps(value, ensure_ascii=False))
 
 

@@ -17,7 +17,6 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def blocks(content: object) -> list[Json]:
-    """Return the content of a message, `system`, or a tool result as a list of blocks. A string is one text block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
@@ -86,8 +85,6 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """One tool_result block of the conversation, with the name of the called tool. Texts are joined by newlines."""
-
     id: str
     name: str
     text: str
@@ -128,7 +125,6 @@ class ModelRequest:
 
     @property
     def effort(self) -> str | None:
-        """The top-level effort, or None if the request leaves it to the model."""
         effort = (self.body.get("output_config") or {}).get("effort")
         return effort if isinstance(effort, str) else None
 
@@ -142,12 +138,10 @@ class ModelRequest:
 
     @property
     def step(self) -> int:
-        """The number of assistant turns so far."""
         return sum(message.get("role") == "assistant" for message in self.messages)
 
     @property
     def last_user_text(self) -> str:
-        """The newest user text: that of the last user message that has any."""
         return next((text for text in reversed(self.texts()) if text), "")
 
     @property
@@ -170,7 +164,6 @@ class ModelRequest:
         return self._results_in([message for message in self.messages if message.get("role") == "user"])
 
     def texts(self) -> tuple[str, ...]:
-        """Return the text of each user message, in order; empty for a message with only tool results."""
         return tuple(text_of(message.get("content")) for message in self.messages if message.get("role") == "user")
 
     def has_tool(self, name: str) -> bool:

@@ -83,8 +83,6 @@ def _pieces(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A JSON object with status 200, or `page` in its place. `cut` drops the connection in the middle of it."""
-
     body: Json
     cut: bool = False
     page: bytes = b""
@@ -171,7 +169,6 @@ async def _join(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _quiet(fault: Fault) -> AsyncIterator[bytes]:
-    """Wait for the duration of a stall, and yield its pings."""
     remaining = fault.seconds
     while fault.ping_every and remaining > 0:
         await asyncio.sleep(fault.ping_every)

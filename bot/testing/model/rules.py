@@ -32,6 +32,16 @@ USER = frozenset({"text", "image", "tool_result"})
 ASSISTANT = frozenset({"text", "thinking", "redacted_thinking", "tool_use", SERVED, "compaction"})
 
 
+def _placed(messages: list[Json]) -> Iterator[tuple[str, Json]]:
+    for index, message in enumerate(messages):
+        yield from ((f"messages.{index}.content.{at}", block) for at, block in enumerate(blocks(message["content"])))
+
+
+def _parts(place: str, block: Json) -> Iterator[tuple[str, Json]]:
+    inner = blocks(block.get("content")) if block["type"] == "tool_result" else []
+    yield from ((f"{place}.tool_result.content.{at}", part) for at, part in enumerate(inner))
+
+
 def message_blocks(subject: Subject) -> Iterator[Finding]:
     """Check that each message has content, and only blocks that its role may send."""
     if not subject.messages:
@@ -59,11 +69,10 @@ def text_blocks(subject: Subject) -> Iterator[Finding]:
     """Check that no text block is empty, and that the final assistant message does not end in a blank text block."""
     for position, block in enumerate(blocks(subject.body.get("system"))):
         yield from _empty_text(block, f"system.{position}")
-    for index, message in enumerate(subject.messages):
-        for position, block in enumerate(blocks(message["content"])):
-            yield from _empty_text(block, f"messages.{index}.content.{position}")
-            for inner, part in enumerate(blocks(block.get("content")) if block["type"] == "tool_result" else []):
-                yield from _empty_text(part, f"messages.{index}.content.{position}.tool_result.content.{inner}")
+    for place, block in _placed(subject.messages):
+        yield from _empty_text(block, place)
+        for inner, part in _parts(place, block):
+            yield from _empty_text(part, inner)
     yield from _final_assistant_text(subject.messages)
 
 
@@ -92,15 +101,12 @@ MAX_MARKERS = 4
 
 def cache_markers(subject: Subject) -> Iterator[Finding]:
     """Check for at most four markers, on whole blocks."""
-    content = [block for message in subject.messages for block in blocks(message["content"])]
+    content = (block for _, block in _placed(subject.messages))
     every = [*blocks(subject.body.get("tools")), *blocks(subject.body.get("system")), *content]
-    for index, message in enumerate(subject.messages):
-        for position, block in enumerate(blocks(message["content"])):
-            parts = blocks(block.get("content")) if block["type"] == "tool_result" else []
-            for inner, part in enumerate(parts):
-                if part.get("cache_control") is not None:
-                    place = f"messages.{index}.content.{position}.tool_result.content.{inner}"
-                    yield f"{place}.cache_control: cache_control cannot be set on sub-blocks"
+    for place, block in _placed(subject.messages):
+        for inner, part in _parts(place, block):
+            if part.get("cache_control") is not None:
+                yield f"{inner}.cache_control: cache_control cannot be set on sub-blocks"
     number = sum(block.get("cache_control") is not None for block in every)
     if number > MAX_MARKERS:
         yield f"A maximum of {MAX_MARKERS} blocks with cache_control may be provided. Found {number}."
@@ -137,8 +143,8 @@ def images(subject: Subject) -> Iterator[Finding]:
 
     https://platform.claude.com/docs/en/build-with-claude/vision
     """
-    parts = [block for message in subject.messages for block in blocks(message["content"])]
-    parts += [part for block in parts if block["type"] == "tool_result" for part in blocks(block.get("content"))]
+    parts = [block for _, block in _placed(subject.messages)]
+    parts += [part for block in parts for _, part in _parts("", block)]
     number = sum(block.get("type") == "image" for block in parts)
     if any(block.get("type") == "image" and _is_cut(block["source"]) for block in parts):
         yield "Could not process image"
@@ -148,7 +154,6 @@ def images(subject: Subject) -> Iterator[Finding]:
 
 
 def _is_cut(source: Json) -> bool:
-    """Return whether a picture is a PNG without its end."""
     data = base64.b64decode(source.get("data", ""))
     return data.startswith(b"\x89PNG") and b"IEND" not in data
 
@@ -173,12 +178,10 @@ def _calls(message: Json) -> list[str]:
 
 def _unique_calls(messages: list[Json]) -> Iterator[Finding]:
     seen: set[str] = set()
-    for index, message in enumerate(messages):
-        for position, block in enumerate(blocks(message["content"])):
-            if block["type"] == "tool_use" and block["id"] in seen:
-                yield f"messages.{index}.content.{position}: `tool_use` ids must be unique"
-            if block["type"] == "tool_use":
-                seen.add(block["id"])
+    for place, block in _placed(messages):
+        if block["type"] == "tool_use" and block["id"] in seen:
+            yield f"{place}: `tool_use` ids must be unique"
+        seen |= {block["id"]} if block["type"] == "tool_use" else set()
 
 
 def _results(message: Json, index: int, calls: list[str]) -> Iterator[Finding]:

@@ -142,7 +142,6 @@ def fields(subject: Subject) -> Iterator[Finding]:
 
 # https://platform.claude.com/docs/en/build-with-claude/compaction
 def compaction(subject: Subject) -> Iterator[Finding]:
-    """Check that a request for a summary has no pending call, format, or context edits."""
     config = subject.body.get("compaction")
     if config is None:
         return
@@ -160,7 +159,6 @@ def compaction(subject: Subject) -> Iterator[Finding]:
 
 # https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use and .../web-search-tool
 def tools(subject: Subject) -> Iterator[Finding]:
-    """Check that inputs are objects, that a search has one list of bare domains, and that names are unique."""
     declared = subject.body.get("tools") or []
     for index, tool in enumerate(declared):
         if tool.get("type") == SEARCH:
@@ -212,7 +210,6 @@ def strictness(subject: Subject) -> Iterator[Finding]:
 
 
 def max_tokens(subject: Subject) -> Iterator[Finding]:
-    """Check that the output cap is within the model's maximum output."""
     value = subject.body["max_tokens"]
     if value > subject.model.max_output:
         yield (
@@ -256,7 +253,6 @@ def efforts(subject: Subject) -> Iterator[Finding]:
 
 # https://platform.claude.com/docs/en/build-with-claude/structured-outputs
 def output_format(subject: Subject) -> Iterator[Finding]:
-    """Check that the JSON schema of a structured output is one that the API can compile."""
     form = (subject.body.get("output_config") or {}).get("format")
     if form is not None:
         yield from well_formed(form["schema"], "output_config.format.schema")

@@ -48,7 +48,6 @@ class Federation:
     _given: dict[str, float] = field(default_factory=dict)
 
     def exchange(self, raw: bytes, headers: Mapping[str, str]) -> Json | ApiError:
-        """Return a token for a JWT, or the error. The JWT's content is not checked."""
         body = json.loads(raw or b"{}")
         if "oidc-federation-2026-04-01" not in headers.get("anthropic-beta", ""):
             return invalid("anthropic-beta: oidc-federation-2026-04-01 is required")
@@ -233,7 +232,6 @@ class ScriptedModel:
         return self._service.totals
 
     async def create(self, raw: bytes, headers: Mapping[str, str]) -> Response:
-        """Return the response to POST /v1/messages."""
         request = self.authenticate(raw, headers)
         if isinstance(request, ApiError):
             return self._refuse(request)
@@ -258,12 +256,10 @@ class ScriptedModel:
                 assert_never(outcome)
 
     def exchange(self, raw: bytes, headers: Mapping[str, str]) -> Response:
-        """Return the response to POST /v1/oauth/token."""
         granted = self.federation.exchange(raw, headers)
         return Refusal(granted) if isinstance(granted, ApiError) else Plain(granted)
 
     def authenticate(self, raw: bytes, headers: Mapping[str, str]) -> ModelRequest | ApiError:
-        """Return the request in a body if its key or token opens the API, or the error."""
         return self.federation.refusal(headers) or parse_request(raw, headers)
 
     def broke(self, error: BaseException) -> None:

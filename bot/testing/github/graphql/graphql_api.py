@@ -50,7 +50,7 @@ from bot.testing.github.rest.endpoint import (
     within,
 )
 from bot.testing.github.shapes import Json, Site, stamp
-from bot.testing.github.world import ActingUser, NotThereError, StateConflictError
+from bot.testing.github.world import NotThereError, StateConflictError
 
 LARGEST_PAGE = 100
 NODE_LIMIT = 500_000
@@ -66,19 +66,19 @@ class Cost:
 
     @property
     def points(self) -> int:
-        """The requests divided by 100 and rounded; at least one."""
         return max(1, (self.requests + POINT // 2) // POINT)
 
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
+    """Counts the cost of a query. Raises ApiError with GitHub's error type if GitHub would refuse it."""
+
     schema: GraphQLSchema
     fragments: Mapping[str, FragmentDefinitionNode]
     variables: Mapping[str, Any]
     cost: Cost
 
     def visit(self, selection: SelectionSetNode | None, parent: Any, times: int) -> None:
-        """Count what a selection asks for if its parent occurs `times` times."""
         for node in selection.selections if selection else ():
             if isinstance(node, FieldNode):
                 field = getattr(parent, "fields", {}).get(node.name.value)
@@ -127,19 +127,6 @@ class _Measure:
         return value_from_ast_untyped(value, dict(self.variables))
 
 
-def measure(
-    schema: GraphQLSchema,
-    operation: OperationDefinitionNode,
-    fragments: Mapping[str, FragmentDefinitionNode],
-    variables: Mapping[str, Any],
-) -> Cost:
-    """Return the cost of an operation. Raises ApiError with GitHub's error type if GitHub would refuse it."""
-    cost = Cost()
-    root = schema.get_root_type(operation.operation)
-    _Measure(schema, fragments, variables, cost).visit(operation.selection_set, root, 1)
-    return cost
-
-
 # --- The mutations of the simulated GraphQL API ----------------------------------------------------------------------
 # https://docs.github.com/en/graphql/reference/mutations
 
@@ -156,7 +143,7 @@ def mutations(nodes: Nodes) -> dict[str, Callable[..., Node]]:
 
 def _add_reaction(nodes: Nodes, inputs: Node) -> Node:
     _react_allowed(nodes, inputs["subjectId"])
-    reaction, _ = conversation.react(_actor(nodes), inputs["subjectId"], _content(inputs))
+    reaction, _ = conversation.react(nodes.caller.actor(nodes.world), inputs["subjectId"], _content(inputs))
     return {"reaction": nodes.reaction(reaction)}
 
 
@@ -166,7 +153,7 @@ def _create_pull(nodes: Nodes, inputs: Node) -> Node:
     require_pulls_of_jobs(nodes.world, nodes.caller.token, home)
     new = NewPull(inputs["title"], inputs["headRefName"], inputs["baseRefName"], inputs.get("body") or "")
     try:
-        return {"pullRequest": nodes.issue(code_changes.open_pull(_actor(nodes), home, new))}
+        return {"pullRequest": nodes.issue(code_changes.open_pull(nodes.caller.actor(nodes.world), home, new))}
     except (StateConflictError, NotThereError) as error:
         raise ApiError(422, str(error)) from None
 
@@ -178,21 +165,16 @@ def _minimize(nodes: Nodes, inputs: Node) -> Node:
     return {"minimizedComment": nodes.comment(conversation.minimize(nodes.world, comment.id, reason))}
 
 
-def _actor(nodes: Nodes) -> ActingUser:
-    token = nodes.caller.token
-    if token is None:
-        raise ApiError(401, "This endpoint requires you to be authenticated.")
-    return ActingUser(nodes.world, token.user, token.app)
-
-
 def _allow(nodes: Nodes, home: Repository, permissions: tuple[str, ...], role: Role) -> None:
     token = nodes.caller.token
     if token is not None and token.permissions is not None:
         granted = any(grants(token, permission, "write") for permission in permissions)
         if not within(nodes.world, token, home) or not granted:
             raise ApiError(403, "Resource not accessible by integration")
-    elif not nodes.world.role(home, _actor(nodes).id).covers(role) or home.archived:
-        raise ApiError(403, f"{nodes.world.users[_actor(nodes).id].login} does not have the correct permissions.")
+    elif not nodes.world.role(home, nodes.caller.actor(nodes.world).id).covers(role) or home.archived:
+        raise ApiError(
+            403, f"{nodes.world.users[nodes.caller.actor(nodes.world).id].login} does not have the correct permissions."
+        )
 
 
 def _comment(nodes: Nodes, ident: str) -> Comment:
@@ -206,8 +188,12 @@ def _comment(nodes: Nodes, ident: str) -> Comment:
 def _subject(nodes: Nodes, ident: str) -> Node:
     node = nodes.by_id(ident)
     if node is None:
-        raise ApiError(404, f"Could not resolve to a node with the global id of '{ident}'.")
+        raise _unresolved(ident)
     return node
+
+
+def _unresolved(ident: str) -> ApiError:
+    return ApiError(404, f"Could not resolve to a node with the global id of '{ident}'")
 
 
 def _react_allowed(nodes: Nodes, ident: str) -> None:
@@ -296,7 +282,9 @@ def _validate_query(raw: bytes) -> _Query:
     fragments = {each.name.value: each for each in document.definitions if isinstance(each, FragmentDefinitionNode)}
     name = request.get("operationName")
     operation = next(each for each in operations if name in {None, each.name.value if each.name else None})
-    return _Query(document, operation, variables, measure(schema(), operation, fragments, variables))
+    measure = _Measure(schema(), fragments, variables, Cost())
+    measure.visit(operation.selection_set, schema().get_root_type(operation.operation), 1)
+    return _Query(document, operation, variables, measure.cost)
 
 
 @lru_cache(DOCUMENTS)
@@ -334,26 +322,16 @@ def _root(nodes: Nodes, cost: Cost, budget: RateBudget) -> dict[str, Any]:
             raise ApiError(404, f"Could not resolve to a Repository with the name '{owner}/{name}'.")
         return nodes.repository(home)
 
-    def node(_: Any, id: str) -> Node:
-        target = nodes.by_id(id)
-        if target is None:
-            raise ApiError(404, f"Could not resolve to a node with the global id of '{id}'")
-        return target
-
     limit = {**budget.json(), "cost": cost.points}
     reset = stamp(datetime.fromtimestamp(budget.reset, UTC))
     return {
         "viewer": lambda _: _viewer(nodes),
         "repository": repository,
-        "node": node,
-        "nodes": lambda _, ids: [_resolve_node(nodes, ident) for ident in ids],
+        "node": lambda _, **given: _subject(nodes, given["id"]),
+        # An error as the value of one item does not affect the other items.
+        "nodes": lambda _, ids: [nodes.by_id(ident) or _unresolved(ident) for ident in ids],
         "rateLimit": lambda _, **__: {**limit, "resetAt": reset},
     }
-
-
-def _resolve_node(nodes: Nodes, ident: str) -> Node | ApiError:
-    # An error as the value of one item does not affect the other items.
-    return nodes.by_id(ident) or ApiError(404, f"Could not resolve to a node with the global id of '{ident}'")
 
 
 def _viewer(nodes: Nodes) -> Node:
@@ -364,9 +342,6 @@ def _viewer(nodes: Nodes) -> Node:
 
 
 def _error(error: GraphQLError) -> Json:
-    written = dict(error.formatted)
     cause = error.original_error
-    if isinstance(cause, ApiError):
-        kind = TYPES.get(cause.status, "UNPROCESSABLE")
-        return {"type": kind, **written}
-    return written
+    kind = {"type": TYPES.get(cause.status, "UNPROCESSABLE")} if isinstance(cause, ApiError) else {}
+    return {**kind, **error.formatted}

@@ -98,7 +98,6 @@ GREEN = {"success", "neutral", "skipped"}
 
 
 def pull_changes(nodes: Nodes, issue: Issue, pull: Pull) -> Node:
-    """Return the fields of a pull request that take a look at its commits. Each is resolved on demand."""
     home = nodes.world.repositories[issue.repository]
     bare = nodes.world.bare(home)
 
@@ -187,7 +186,6 @@ class Nodes:
                 return None
 
     def repository_by_name(self, full_name: str) -> Repository | None:
-        """Return the repository of that name if it exists and the caller may see it, else None."""
         try:
             home = self.world.repository(full_name, renamed=True)
         except NotThereError:
@@ -274,7 +272,6 @@ class Nodes:
         }  # fmt: skip
 
     def ref(self, home: Repository, name: str | None) -> Node | None:
-        """Return the node of a ref, or None if there is no such ref."""
         self.require(home, "contents")
         sha = self.world.bare(home).refs().get(name or "")
         if name is None or sha is None:
@@ -285,7 +282,6 @@ class Nodes:
         return {"__typename": "Ref", "id": ident, "name": name.removeprefix(prefix), "target": target}
 
     def git_object(self, home: Repository, expression: str) -> Node | None:
-        """Return the node of the commit that a git expression names, or None."""
         self.require(home, "contents")
         sha = self.world.bare(home).resolve(expression) if visible(self.world, self.caller, home) else None
         if sha is None:
@@ -351,8 +347,6 @@ class Nodes:
         }
 
     def _closed_by(self, issue: Issue) -> Callable[..., Node]:
-        """Return the resolver of the pull requests that close an issue."""
-
         def field(info: Any, **page: Any) -> Node:
             closed_too = page.pop("includeClosedPrs", False)
             closing = [each for each in pulls_naming(self.world, issue) if closed_too or each.state == "open"]

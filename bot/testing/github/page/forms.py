@@ -53,7 +53,6 @@ def react(scene: Scene, issue: Issue, form: Form) -> str:
 
 
 def tick(scene: Scene, issue: Issue, form: Form) -> str:
-    """Toggle a checkbox in a text, which counts as an edit by this person."""
     person, subject = _person(scene), _subject(scene, issue, form)
     line = form.get("box", "")
     body = toggle_box(subject.text.body, int(line) if line.isdecimal() else -1)
@@ -138,7 +137,6 @@ def new_app(visit: Visit, organization: str | None, manifest: str, state: str) -
 
 
 def make_app(visit: Visit, organization: str | None, form: Mapping[str, str]) -> str:
-    """Create the App, and return the address that the person is sent to. Raises NotAllowedError."""
     owner = _owner(visit, organization)
     try:
         manifest = parse_manifest(form.get("manifest", ""))
@@ -155,7 +153,6 @@ def app_page(visit: Visit, slug: str) -> tuple[str, Child]:
 
 
 def installing(visit: Visit, slug: str) -> Child:
-    """Return the form that asks on which repositories of its owner's an App is installed."""
     app = _app(visit.world, slug)
     homes = _homes(visit, app)
     choices = [
@@ -179,7 +176,6 @@ def installing(visit: Visit, slug: str) -> Child:
 
 
 def install_app(visit: Visit, slug: str, form: Mapping[str, str]) -> str:
-    """Install an App on the chosen repositories, and return the address of the App's page."""
     app = _app(visit.world, slug)
     selected = [home for home in _homes(visit, app) if f"r{home.id}" in form]
     install(visit.world, app, visit.world.users[app.owner].login, selected or None)
@@ -202,7 +198,6 @@ def _homes(visit: Visit, app: App) -> list[Repository]:
 
 
 def _owner(visit: Visit, organization: str | None) -> User:
-    """Return the account that will own the App. An organization that the viewer does not own is treated as missing."""
     if organization is None:
         return visit.world.add_user(visit.viewer.login)
     owner = visit.world.user(organization)
@@ -212,7 +207,6 @@ def _owner(visit: Visit, organization: str | None) -> User:
 
 
 def _administers(visit: Visit, account: User) -> bool:
-    """Return whether the viewer is the account, or has the admin role on one of its repositories."""
     homes = [repository for repository in visit.world.repositories.values() if repository.owner == account.id]
     is_admin = any(visit.world.role(home, visit.viewer.id) is Role.ADMIN for home in homes)
     return visit.viewer.id == account.id or is_admin

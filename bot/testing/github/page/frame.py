@@ -15,8 +15,6 @@ VISITOR: Final = User(0, "visitor")
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A viewer on a page. `path` is the page's own address, to which forms return."""
-
     world: GitHubState
     viewer: User
     path: str
@@ -36,12 +34,10 @@ class Scene(Visit):
         return self.world.role(self.repository, self.viewer.id)
 
     def login(self, user: int | None) -> str:
-        """Return a user's login, or "ghost" for a deleted user, as GitHub does."""
         return self.world.users[user].login if user in self.world.users else "ghost"
 
 
 def people(world: GitHubState, repository: Repository | None) -> list[User]:
-    """Return the people of the world, those with the strongest role in the repository first."""
     persons = [user for user in world.users.values() if user.type == "User"]
     if repository is None:
         return persons
@@ -120,7 +116,6 @@ def state(issue: Issue) -> Html:
 
 
 def address(repository: Repository, issue: Issue) -> str:
-    """Return the address of a thread's page, which is the same as on GitHub."""
     return f"/{repository.full_name}/{'pull' if issue.pull else 'issues'}/{issue.number}"
 
 

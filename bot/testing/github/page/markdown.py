@@ -37,7 +37,6 @@ def element(tag: str, *children: Child, **attributes: Attribute) -> Html:
 
 
 def join(children: Child) -> Html:
-    """Concatenate pieces, and escape those that are plain text."""
     match children:
         case None:
             return Html("")
@@ -100,7 +99,6 @@ def toggle_box(text: str, line: int) -> str:
 
 
 def shown_title(text: str) -> Html:
-    """Return a title as HTML. Like GitHub, render only code spans."""
     parts = re.split(r"`([^`]+)`", text)
     return join([element("code", part) if at % 2 else part for at, part in enumerate(parts)])
 
@@ -117,7 +115,6 @@ def _markdown() -> MarkdownIt:
 
 
 def _task_list(state: StateCore) -> None:
-    """Turn `[ ] ` at the start of a list item into a checkbox."""
     for item, paragraph, inline in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
         match = BOX.match(inline.content)
         if (item.type, paragraph.type) != ("list_item_open", "paragraph_open") or not match:
@@ -137,7 +134,6 @@ def _box_token(match: re.Match[str], inline: Token) -> Token:
 
 
 def _references(state: StateCore) -> None:
-    """Link URLs, mentions, and issue numbers, except inside links and code."""
     for inline in state.tokens:
         if inline.type == "inline" and inline.children:
             inline.children = list(_link_references(inline.children, state.env["repository"]))

@@ -62,8 +62,6 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request to a page: the parameters of its path, and the fields of its query or form."""
-
     parts: Mapping[str, Any]
     fields: Mapping[str, str]
 
@@ -74,7 +72,6 @@ Handler = Callable[[Visit, PageRequest], Answer]
 
 
 def page_routes(world: GitHubState) -> list[Route]:
-    """Return the routes of all pages. They match after git's routes, whose names end in .git."""
     site = PageSite(world)
     home, thread = "/{owner}/{repo}", "/{owner}/{repo}/{kind}/{number:int}"
     get: dict[str, Handler] = {
@@ -159,7 +156,6 @@ class PageSite:
         return _page(visit, answer)
 
     def _visit(self, request: Request) -> Visit:
-        """Return the viewer and what they look at. A repository that they cannot read is treated as missing."""
         repository = self._repository(request)
         login = request.cookies.get(COOKIE, "")
         chosen = [user for user in self.world.users.values() if user.type == "User" and user.login == login]

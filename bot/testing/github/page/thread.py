@@ -32,8 +32,6 @@ OFFERED: Final = ("+1", "-1", "confused", "rocket", "eyes")
 
 @dataclass(frozen=True, slots=True)
 class ThreadMessage:
-    """One message on a thread. `node` is empty if it takes no reactions."""
-
     anchor: str
     author: int
     at: datetime
@@ -52,7 +50,6 @@ def may_edit(scene: Scene, author: int) -> bool:
 
 
 def conversation(scene: Scene, issue: Issue, below: Child = None) -> list[Child]:
-    """Return a thread with all of its messages, the `below` part, and the comment form."""
     timeline = [_entry(scene, issue, entry) for entry in entries(scene, issue)]
     posts = element("div", timeline, _ending(scene, issue), class_="timeline", id="timeline")
     return [element("div", element("div", posts, below, write(scene, issue)), sidebar(scene, issue), class_="columns")]
@@ -71,7 +68,6 @@ def heading(scene: Scene, issue: Issue) -> Html:
 
 
 def entries(scene: Scene, issue: Issue) -> list[ThreadMessage]:
-    """Return all messages on a thread: its body first, then the others by time."""
     world = scene.world
     first = ThreadMessage(f"issue-{issue.id}", issue.author, issue.created_at, issue.text, "opened this", issue.node_id)
     later = [
@@ -223,7 +219,6 @@ def _labelling(scene: Scene, issue: Issue) -> Child:
 
 
 def _link_thread(scene: Scene, issue: Issue) -> list[Child]:
-    """Return links to the issues that a pull request closes, or to the pull requests that close an issue."""
     closed = issues_named(scene.world, issue.repository, issue.text.body)
     linked = closed if issue.pull else pulls_naming(scene.world, issue)
     return [_link(scene, other, closes=bool(issue.pull)) for other in linked]
@@ -264,7 +259,6 @@ def tabs(scene: Scene, issue: Issue, pull: Pull, *, here: str) -> Html:
 
 
 def branch_commits(scene: Scene, pull: Pull) -> tuple[str, ...]:
-    """Return the ids of the commits, oldest first; none while git does not have them."""
     try:
         return commits_between(scene.world.bare(scene.repository), pull.base_sha, pull.head_sha)
     except GitRefusedError:
@@ -272,7 +266,6 @@ def branch_commits(scene: Scene, pull: Pull) -> tuple[str, ...]:
 
 
 def diff(scene: Scene, pull: Pull) -> tuple[ChangedFile, ...]:
-    """Return the changed files, or none while git does not have the commits."""
     try:
         return changed_files(scene.world.bare(scene.repository), pull.base_sha, pull.head_sha)
     except GitRefusedError:
@@ -311,7 +304,6 @@ def _file(change: ChangedFile) -> Html:
 
 
 def _rows(change: ChangedFile) -> Iterator[Html]:
-    """Yield the lines of a patch, each with its numbers before and after."""
     if change.status != "modified":
         yield _row("note", f"File {change.status}")
     if change.patch is None:
@@ -333,7 +325,6 @@ def _row(kind: str, line: str, before: int = 0, after: int = 0) -> Html:
 
 
 def standing(scene: Scene, issue: Issue, pull: Pull) -> Html:
-    """Return the checks of a pull request's head, and a merge button if the viewer may merge."""
     runs = [run for run in scene.world.check_runs.values() if run.head_sha == pull.head_sha]
     rows = [element("li", element("span", run.name, class_="grow"), element("span", _outcome(run))) for run in runs]
     checks = element("ul", rows, class_="list") if rows else None

@@ -156,7 +156,6 @@ def organization(call: ApiCall) -> RestAnswer:
 
 
 def team_membership(call: ApiCall) -> RestAnswer:
-    """Return the team membership of a user, or 404 if the user is not a member."""
     organization, user = call.world.user(call.path["org"]), call.world.user(call.path["username"])
     if user.id not in call.world.teams.get((organization.id, call.path["team_slug"]), frozenset()):
         raise not_found()
@@ -212,7 +211,6 @@ def collaborators(call: ApiCall) -> RestAnswer:
 
 
 def permission(call: ApiCall) -> RestAnswer:
-    """Return a user's role. An unknown login is a 404."""
     user = call.world.user(call.path["username"])
     role = call.world.role(call.repository, user.id)
     return RestAnswer({"permission": LEGACY[role], "role_name": role.value, "user": _collaborator(call, user.id, role)})
@@ -265,7 +263,6 @@ def _mine(call: ApiCall, webhooks: Webhooks) -> list[DeliveryAttempt]:
 
 
 def _outcome(delivery: DeliveryAttempt) -> str:
-    """Return the outcome by status code alone, as the filter does. An unanswered attempt has no outcome."""
     return "success" if 200 <= delivery.status_code < 400 else "failure" if delivery.status_code >= 400 else ""
 
 

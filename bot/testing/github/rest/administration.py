@@ -26,7 +26,6 @@ def actions_permissions(call: ApiCall) -> RestAnswer:
 
 
 def workflow_permissions(call: ApiCall) -> RestAnswer:
-    """Return what a job's token may do unless its workflow says otherwise, and whether it may create pull requests."""
     allowed = _settings(call).actions_open_pulls
     return RestAnswer({"default_workflow_permissions": "read", "can_approve_pull_request_reviews": allowed})
 
@@ -107,13 +106,11 @@ def delete_environment(call: ApiCall) -> RestAnswer:
 
 
 def public_key(call: ApiCall) -> RestAnswer:
-    """Return the key that secrets of an environment are sealed with. Nobody can open them here."""
     _environment(call)
     return RestAnswer({"key_id": "1", "key": base64.b64encode(bytes(range(32))).decode()})
 
 
 def put_secret(call: ApiCall) -> RestAnswer:
-    """Store a secret of an environment. Only its name is kept."""
     name, settings = _environment(call)
     base64.b64decode(call.text("encrypted_value"), validate=True)
     changed = replace(settings, secrets=settings.secrets | {call.path["secret"]})

@@ -85,7 +85,6 @@ VERSION = "2022-11-28"
 
 
 def endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
-    """Return all endpoints. An endpoint whose path a broader pattern would match comes first."""
     modules = (accounts, administration, runs, pull_requests, issues, code)
     return (*hook_endpoints(webhooks), *(row for module in modules for row in module.ENDPOINTS))
 

@@ -29,7 +29,6 @@ EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
 def contents(call: ApiCall) -> RestAnswer:
-    """Return a file (as JSON, or as raw bytes if requested) or a folder at a ref."""
     home, path = call.repository, call.path.get("path", "").strip("/")
     bare, commit = call.world.bare(home), commit_of(call, call.query.get("ref") or home.default_branch)
     if not path or bare.resolve(f"{commit}:{path}", "tree"):
@@ -107,7 +106,6 @@ def commit(call: ApiCall) -> RestAnswer:
 
 
 def compare(call: ApiCall) -> RestAnswer:
-    """Compare two commits: how far ahead and behind, and the files changed since their merge base."""
     home = call.repository
     base_name, dots, head_name = call.path["basehead"].partition("...")
     if not dots:
@@ -138,7 +136,6 @@ def compare(call: ApiCall) -> RestAnswer:
 
 
 def commit_of(call: ApiCall, name: str) -> str:
-    """Return the commit that a branch, tag, full ref, or id names. Raises ApiError (404; 422 for a full id)."""
     bare = call.world.bare(call.repository)
     name = name.removeprefix(f"{call.repository.owner_login}:")
     for candidate in (f"refs/heads/{name}", f"refs/tags/{name}", name if name.startswith("refs/") else None, name):
@@ -258,7 +255,6 @@ def create_ref(call: ApiCall) -> RestAnswer:
 
 
 def update_ref(call: ApiCall) -> RestAnswer:
-    """Move a ref. Only a forced update may drop commits."""
     ref, sha = f"refs/{call.path['ref']}", _commit(call, call.text("sha"))
     before = _bare(call).refs().get(ref)
     if before is None:

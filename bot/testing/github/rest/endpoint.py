@@ -42,8 +42,6 @@ def invalid(resource: str, name: str, message: str, code: str = "custom") -> Api
 
 @dataclass(frozen=True, slots=True)
 class RestAnswer:
-    """The result of an endpoint: JSON (a list is split into pages), raw bytes, or nothing."""
-
     body: Any = None
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -55,14 +53,17 @@ class RestAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller: a token's user, an App identified by its JWT, or nobody."""
-
     token: Token | None = None
     app: App | None = None
 
     @property
     def name(self) -> str:
         return self.token.value if self.token else f"app {self.app.id}" if self.app else "anonymous"
+
+    def actor(self, world: GitHubState) -> ActingUser:
+        if self.token is None:
+            raise ApiError(401, "Requires authentication")
+        return ActingUser(world, self.token.user, self.token.app)
 
     @property
     def kind(self) -> str:
@@ -84,11 +85,7 @@ class ApiCall:
 
     @property
     def actor(self) -> ActingUser:
-        """The acting user. Raises ApiError (401) if the caller has no token."""
-        token = self.caller.token
-        if token is None:
-            raise ApiError(401, "Requires authentication")
-        return ActingUser(self.world, token.user, token.app)
+        return self.caller.actor(self.world)
 
     @property
     def may_write(self) -> bool:
@@ -123,7 +120,6 @@ class ApiCall:
         return Role.READ if token is None else self.world.role(self.repository, token.user)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Return a string of the body. Raises ApiError (422) if it is missing without a default, or not a string."""
         value = self.body.get(name, default)
         if value is None and name not in self.body:
             raise ApiError(422, f'Invalid request.\n\n"{name}" wasn\'t supplied.')
@@ -132,7 +128,6 @@ class ApiCall:
         return value
 
     def texts(self, name: str) -> list[str]:
-        """Return a list of strings of the body. Raises ApiError (422) for any other value."""
         value = self.body.get(name, [])
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise ApiError(422, f"Invalid request.\n\nFor 'properties/{name}', {value!r} is not an array of strings.")
@@ -176,7 +171,6 @@ def identify(world: GitHubState, header: str) -> Caller:
 
 
 def secret_of(header: str) -> str:
-    """Return the credential of a "token", "Bearer", or "Basic" header."""
     scheme, _, value = header.partition(" ")
     if scheme.lower() != "basic":
         return value.strip()
@@ -269,7 +263,6 @@ def _admit_person(call: ApiCall, endpoint: Endpoint, *, writes: bool) -> None:
 
 
 def _admit_app_of_person(call: ApiCall, endpoint: Endpoint, token: Token, *, writes: bool) -> None:
-    """Raise ApiError unless the App, too, may do what its person wants to do."""
     through = installations_for(call.world, token, call.repository)
     lent = [replace(token, permissions=each.permissions) for each in through]
     if not any(_has_permission(endpoint, each) for each in lent) and (writes or call.repository.private):
@@ -283,12 +276,10 @@ def _is_granted(call: ApiCall, endpoint: Endpoint, token: Token, repository: Rep
 
 
 def _has_permission(endpoint: Endpoint, token: Token) -> bool:
-    """Return whether a limited token has one of the permissions that the endpoint needs."""
     return any(grants(token, *need.split(":")) for need in endpoint.needs or ("metadata:read",))
 
 
 def installation_of(call: ApiCall) -> Installation:
-    """Return the installation in the path, which must belong to the calling App."""
     installation = call.world.installations.get(int(call.path["installation_id"]))
     if installation is None or call.caller.app is None or installation.app != call.caller.app.id:
         raise not_found()
@@ -317,8 +308,6 @@ USUAL = 5_000
 
 @dataclass(frozen=True, slots=True)
 class RateBudget:
-    """The budget of one credential for one resource in the current hour."""
-
     resource: Resource
     limit: int
     used: int

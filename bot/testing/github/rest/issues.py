@@ -40,7 +40,6 @@ def list_issues(call: ApiCall) -> RestAnswer:
 
 
 def create_issue(call: ApiCall) -> RestAnswer:
-    """Open an issue. Labels and assignees require triage."""
     title, body = call.text("title"), _body(call, default="")
     if not title.strip():
         raise invalid("Issue", "title", "title can't be blank", "missing_field")
@@ -73,7 +72,6 @@ def list_comments(call: ApiCall) -> RestAnswer:
 
 
 def create_comment(call: ApiCall) -> RestAnswer:
-    """Comment on a thread. A locked thread requires write."""
     issue, body = call.issue, _body(call)
     if not body.strip():
         missing = {"resource": "IssueComment", "code": "missing_field", "field": "body"}
@@ -182,7 +180,6 @@ def _users(call: ApiCall, name: str) -> tuple[int, ...]:
 
 
 def _changed_state(call: ApiCall, issue: Issue) -> Issue:
-    """Close or reopen a thread. A pull request that cannot be reopened is a 422."""
     state: Any = call.body["state"]
     if state not in {"open", "closed"}:
         raise invalid("Issue", "state", "state is not included in the list", "invalid")

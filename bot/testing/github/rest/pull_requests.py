@@ -33,7 +33,6 @@ VERDICTS: dict[str, code_changes.Verdict] = {
 
 
 def list_pulls(call: ApiCall) -> RestAnswer:
-    """Return pull requests, filtered by state, head ("owner:branch"), and base."""
     state, head, base = call.query.get("state", "open"), call.query.get("head"), call.query.get("base")
     issues = [issue for issue in call.world.issues.values() if issue.repository == call.repository.id and issue.pull]
     issues = [issue for issue in issues if state in {"all", issue.state} and base in {None, pull_of(issue).base_ref}]
@@ -132,7 +131,6 @@ def reply(call: ApiCall) -> RestAnswer:
 
 
 def request_reviewers(call: ApiCall) -> RestAnswer:
-    """Request reviews from collaborators. The author cannot be asked."""
     issue = _pull(call)
     users = [call.world.user(login).id for login in call.texts("reviewers")]
     for user in users:

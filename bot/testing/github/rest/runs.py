@@ -25,7 +25,6 @@ TEXT_LIMIT = 65_535
 
 
 def runs_of_commit(call: ApiCall) -> RestAnswer:
-    """Return the check runs of a commit; only the newest of each name unless the query asks for all."""
     sha = commit_of(call, call.path["ref"])
     runs = [
         run for run in call.world.check_runs.values() if (run.repository, run.head_sha) == (call.repository.id, sha)
@@ -124,7 +123,6 @@ def get_run(call: ApiCall) -> RestAnswer:
 
 
 def job_log(call: ApiCall) -> RestAnswer:
-    """Redirect to a job's log, at a signed address on another host."""
     job = int(call.path["job_id"])
     run = call.world.check_runs.get(job)
     if run is None or run.repository != call.repository.id or job not in call.world.job_logs:
@@ -160,7 +158,6 @@ def disable_workflow(call: ApiCall) -> RestAnswer:
 
 
 def dispatch_workflow(call: ApiCall) -> RestAnswer:
-    """Start a run by hand, or by a job. It is recorded, and nothing is executed."""
     home, file = _workflow(call)
     if call.world.workflows[home, file] != "active":
         raise ApiError(422, "Cannot trigger a 'workflow_dispatch' on a disabled workflow")
@@ -192,7 +189,6 @@ def workflow_json(site: Site, repository: int, file: str) -> Json:
 
 
 def _workflow(call: ApiCall) -> tuple[int, str]:
-    """Return the workflow in the path: one that was added, or a file on the default branch."""
     home = call.repository
     key = home.id, call.path["file"]
     if key not in call.world.workflows:
