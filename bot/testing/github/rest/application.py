@@ -8,9 +8,8 @@ https://docs.github.com/en/authentication/keeping-your-account-and-data-secure/a
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime
 from functools import cache
 from html import escape, unescape
 from typing import Any
@@ -31,6 +30,7 @@ from bot.testing.github.rest.endpoint import (
     ApiError,
     Caller,
     Endpoint,
+    RateBudget,
     RateLimits,
     RestAnswer,
     admit,
@@ -109,23 +109,21 @@ def _serve(site: Site, row: Endpoint, limits: RateLimits, received: tuple[Reques
     request, raw = received
     world = getattr(request.state, "world", None)
     site = site if world is None else replace(site, world=world)
-    caller = Caller()
+    caller, now = Caller(), site.world.now
     with site.world.lock:
         try:
             caller = identify(site.world, request.headers.get("authorization", ""))
             request.state.logged.credential = caller.kind
-            call = ApiCall(
-                site, caller, request.path_params, dict(request.query_params), dict(request.headers), _body(raw)
-            )
+            query, headers = dict(request.query_params), dict(request.headers)
+            call = ApiCall(site, caller, request.path_params, query, headers, _body(raw))
             answer = _paginate(request, _run(call, row, limits))
             answer = replace(answer, body=with_html(answer.body, request.headers.get("accept", "")))
         except ApiError as error:
             answer = RestAnswer(error.body(), error.status)
         except NotThereError:
             answer = RestAnswer(not_found().body(), 404)
-        answer = replace(answer, body=_data(answer))
-        headers = _headers(request, answer, caller, now=site.world.now(), limits=limits)
-        return _response(answer, headers)
+        data = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+        return _response(request, replace(answer, body=data), lambda cost: limits.spend(caller, "core", cost, now()))
 
 
 def _run(call: ApiCall, row: Endpoint, limits: RateLimits) -> RestAnswer:
@@ -193,32 +191,19 @@ def _url(request: Request, **page: int | str) -> str:
     return str(request.url.replace(query=query))
 
 
-def _headers(
-    request: Request, answer: RestAnswer, caller: Caller, *, now: datetime, limits: RateLimits
-) -> dict[str, str]:
+def _response(request: Request, answer: RestAnswer, spend: Callable[[int], RateBudget]) -> Response:
     etag = f'W/"{hashlib.sha256(answer.body).hexdigest()}"'
-    cached = answer.status == 200 and request.method == "GET" and request.headers.get("if-none-match") == etag
+    may_be_cached = answer.status == 200 and request.method == "GET"
+    is_cached = may_be_cached and request.headers.get("if-none-match") == etag
     # A 304 does not count; https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
-    free = cached or request.url.path == "/rate_limit"
-    budget = limits.spend(caller, "core", 0 if free else 1, now)
-    extra = {"etag": etag} if answer.status == 200 and request.method == "GET" else {}
-    return {
+    budget = spend(0 if is_cached or request.url.path == "/rate_limit" else 1)
+    headers = {
         **budget.headers(), "x-github-media-type": "github.v3; format=json", "x-github-api-version-selected": VERSION,
-        "x-github-request-id": f"SIM:{budget.used:X}", **extra, **answer.headers,
-        **({":status": "304"} if cached else {}),
+        "x-github-request-id": f"SIM:{budget.used:X}", **({"etag": etag} if may_be_cached else {}), **answer.headers,
     }  # fmt: skip
-
-
-def _response(answer: RestAnswer, headers: dict[str, str]) -> Response:
-    if headers.pop(":status", None):
-        return Response(status_code=304, headers=headers)
-    if answer.status == 204:
-        return Response(status_code=204, headers=headers)
+    if is_cached or answer.status == 204:
+        return Response(status_code=304 if is_cached else 204, headers=headers)
     return Response(answer.body, answer.status, {"content-type": "application/json; charset=utf-8", **headers})
-
-
-def _data(answer: RestAnswer) -> bytes:
-    return answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
 
 
 def _rate_limit(limits: RateLimits) -> Any:

@@ -133,10 +133,6 @@ def react(subject: Callable[[ApiCall], Issue | Comment | ReviewComment]) -> Call
     return run
 
 
-def list_reactions(call: ApiCall) -> RestAnswer:
-    return RestAnswer([reaction_json(call.site, each) for each in call.world.reactions_to(call.comment.node_id)])
-
-
 def line_comment(call: ApiCall) -> ReviewComment:
     comment = call.world.review_comments.get(int(call.path["comment_id"]))
     if comment is None or comment.repository != call.repository.id:
@@ -257,7 +253,6 @@ ENDPOINTS = (
     Endpoint("DELETE", f"{THREAD}/labels/{{name:path}}", remove_label, WRITE, Role.TRIAGE),
     Endpoint("GET", "/repos/{owner}/{repo}/labels/{name}", get_label, READ),
     Endpoint("POST", "/repos/{owner}/{repo}/labels", create_label, WRITE, Role.WRITE),
-    Endpoint("GET", f"{COMMENT}/reactions", list_reactions, READ),
     Endpoint("POST", f"{COMMENT}/reactions", react(lambda call: call.comment), WRITE),
     Endpoint("POST", f"{THREAD}/reactions", react(lambda call: call.issue), WRITE),
     Endpoint("POST", f"{LINE_COMMENT}/reactions", react(line_comment), WRITE),
