@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from bot.testing.github.entities import App, Event, Installation, Repository, Token, User
-from bot.testing.github.world import ACTIONS_BOT, GitHubState
+from bot.testing.github.world import ACTIONS_BOT, GitHubState, NotAllowedError
 
 PERMISSIONS: Mapping[str, str] = {
     "metadata": "read", "contents": "write", "issues": "write", "pull_requests": "write", "checks": "write",
@@ -209,7 +209,7 @@ MOST_CALLBACKS: Final = 10
 MISTAKEN: Final = "Invalid GitHub App configuration"
 
 
-class BadManifestError(Exception):
+class BadManifestError(NotAllowedError):
     """GitHub does not accept the manifest; the text is what its page says."""
 
 

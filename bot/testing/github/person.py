@@ -12,13 +12,9 @@ from dataclasses import dataclass, replace
 from bot.testing.github import code_changes, conversation
 from bot.testing.github.code_changes import LineNote, NewPull, Verdict
 from bot.testing.github.entities import REACTIONS, Comment, Issue, Reaction, Repository, Review, Role, User
-from bot.testing.github.world import ActingUser, NotThereError
+from bot.testing.github.world import ActingUser, NotAllowedError, NotThereError
 
 UNTICKED, TICKED = "- [ ] ", "- [x] "
-
-
-class NotAllowedError(Exception):
-    """The user's role does not allow the action."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,10 @@ class StateConflictError(Exception):
     """The request conflicts with the state of the world; the message gives the reason in GitHub's words."""
 
 
+class NotAllowedError(Exception):
+    """The web interface would not offer the action, for example because the user's role does not allow it."""
+
+
 class NotThereError(LookupError):
     """The requested thing does not exist in the world."""
 

@@ -12,7 +12,7 @@ from bot.action.runner import Runner
 from bot.config.action_inputs import action
 from bot.core.gate import Move, Stage
 from bot.testing.github.entities import Comment
-from bot.testing.github.person import NotAllowedError
+from bot.testing.github.world import NotAllowedError
 from bot.testing.model.reply import call
 from bot.testing.model.request_view import ModelRequest
 from bot.testing.sample import NAMED

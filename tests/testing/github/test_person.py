@@ -2,7 +2,8 @@
 
 import pytest
 
-from bot.testing.github.person import NotAllowedError, Person
+from bot.testing.github.person import Person
+from bot.testing.github.world import NotAllowedError
 from tests.testing.github.ground import NAME, Ground
 
 

@@ -8,12 +8,12 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from bot.testing.github.conversation import BODY_LIMIT
-from bot.testing.github.credentials import BadManifestError, create_app, install, parse_manifest, redirect_with_code
+from bot.testing.github.credentials import create_app, install, parse_manifest, redirect_with_code
 from bot.testing.github.entities import App, Comment, Issue, Repository, Review, Role, User
 from bot.testing.github.page.frame import Scene, Visit, address
 from bot.testing.github.page.markdown import Child, element, toggle_box
-from bot.testing.github.person import NotAllowedError, Person
-from bot.testing.github.world import GitHubState, NotThereError
+from bot.testing.github.person import Person
+from bot.testing.github.world import GitHubState, NotAllowedError, NotThereError
 
 Form: TypeAlias = Mapping[str, str]
 Action: TypeAlias = Callable[[Scene, Issue, Form], str]
@@ -118,10 +118,7 @@ def new_app(visit: Visit, organization: str | None, manifest: str, state: str) -
     Raises NotAllowedError for a manifest that GitHub does not accept.
     """
     owner = _owner(visit, organization)
-    try:
-        parsed = parse_manifest(manifest)
-    except BadManifestError as error:
-        raise NotAllowedError(str(error)) from None
+    parsed = parse_manifest(manifest)
     base = f"/organizations/{owner.login}/settings/apps" if organization else "/settings/apps"
     form = element(
         "form",
@@ -138,11 +135,8 @@ def new_app(visit: Visit, organization: str | None, manifest: str, state: str) -
 
 def make_app(visit: Visit, organization: str | None, form: Mapping[str, str]) -> str:
     owner = _owner(visit, organization)
-    try:
-        manifest = parse_manifest(form.get("manifest", ""))
-        app = create_app(visit.world, manifest, form.get("name", "").strip(), owner)
-    except BadManifestError as error:
-        raise NotAllowedError(str(error)) from None
+    manifest = parse_manifest(form.get("manifest", ""))
+    app = create_app(visit.world, manifest, form.get("name", "").strip(), owner)
     return redirect_with_code(visit.world, app, manifest, form.get("state", ""))
 
 

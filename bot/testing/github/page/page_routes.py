@@ -33,8 +33,7 @@ from bot.testing.github.page.frame import (
 )
 from bot.testing.github.page.markdown import Child, element
 from bot.testing.github.page.thread import commit_list, conversation, files, heading, standing, tabs
-from bot.testing.github.person import NotAllowedError
-from bot.testing.github.world import GitHubState, NotThereError, StateConflictError
+from bot.testing.github.world import GitHubState, NotAllowedError, NotThereError, StateConflictError
 
 COOKIE: Final = "acting_as"
 _APPS: Final = ("/settings/apps", "/organizations/{org}/settings/apps")

@@ -46,29 +46,11 @@ def environment(call: ApiCall) -> RestAnswer:
     })  # fmt: skip
 
 
-def environment_secrets(call: ApiCall) -> RestAnswer:
-    return _secrets(call, _environment(call)[1].secrets)
-
-
-def repository_secrets(call: ApiCall) -> RestAnswer:
-    return _secrets(call, _settings(call).secrets)
-
-
-def organization_secrets(call: ApiCall) -> RestAnswer:
-    return _secrets(call, _settings(call).shared_secrets)
-
-
-def rulesets(call: ApiCall) -> RestAnswer:
-    return RestAnswer([_ruleset(call, number, each) for number, each in _rulesets_by_number(call)])
-
-
 def get_ruleset(call: ApiCall) -> RestAnswer:
-    number = int(call.path["ruleset_id"])
-    each = dict(_rulesets_by_number(call)).get(number)
-    if each is None:
-        raise not_found()
-    bypass = "always" if each.bypassed else "never"
-    return RestAnswer(_ruleset(call, number, each) | {"current_user_can_bypass": bypass})
+    number, each = _numbered(call)
+    return RestAnswer(
+        {**_ruleset(call, number, each), "current_user_can_bypass": "always" if each.bypassed else "never"}
+    )
 
 
 def create_ruleset(call: ApiCall) -> RestAnswer:
@@ -84,11 +66,9 @@ def create_ruleset(call: ApiCall) -> RestAnswer:
 
 
 def delete_ruleset(call: ApiCall) -> RestAnswer:
-    numbers = dict(_rulesets_by_number(call))
-    if int(call.path["ruleset_id"]) not in numbers:
-        raise not_found()
-    del numbers[int(call.path["ruleset_id"])]
-    call.world.set_settings(call.repository.full_name, rulesets=tuple(numbers.values()))
+    _, gone = _numbered(call)
+    kept = tuple(each for each in _settings(call).rulesets if each is not gone)
+    call.world.set_settings(call.repository.full_name, rulesets=kept)
     return RestAnswer(status=204)
 
 
@@ -165,6 +145,13 @@ def _rulesets_by_number(call: ApiCall) -> list[tuple[int, RulesetSettings]]:
     return list(enumerate(_settings(call).rulesets, start=1))
 
 
+def _numbered(call: ApiCall) -> tuple[int, RulesetSettings]:
+    number = int(call.path["ruleset_id"])
+    if not 0 < number <= len(_settings(call).rulesets):
+        raise not_found()
+    return number, _settings(call).rulesets[number - 1]
+
+
 def _ruleset(call: ApiCall, number: int, each: RulesetSettings) -> Json:
     home = call.repository
     links = {
@@ -184,15 +171,36 @@ ADMINISTRATION, _CHANGING = ("administration:read",), ("administration:write",)
 ENDPOINTS = (
     Endpoint("GET", f"{_ACTIONS}/permissions", actions_permissions, ADMINISTRATION, Role.ADMIN, "token"),
     Endpoint("GET", f"{_ACTIONS}/permissions/workflow", workflow_permissions, ADMINISTRATION, Role.ADMIN, "token"),
-    Endpoint("GET", f"{_ACTIONS}/secrets", repository_secrets, ("secrets:read",), Role.WRITE, "token"),
-    Endpoint("GET", f"{_ACTIONS}/organization-secrets", organization_secrets, ("secrets:read",), Role.WRITE, "token"),
-    Endpoint("GET", _SECRETS, environment_secrets, ("environments:read",), Role.WRITE, "token"),
+    Endpoint(
+        "GET",
+        f"{_ACTIONS}/secrets",
+        lambda call: _secrets(call, _settings(call).secrets),
+        ("secrets:read",),
+        Role.WRITE,
+        "token",
+    ),
+    Endpoint(
+        "GET",
+        f"{_ACTIONS}/organization-secrets",
+        lambda call: _secrets(call, _settings(call).shared_secrets),
+        ("secrets:read",),
+        Role.WRITE,
+        "token",
+    ),
+    Endpoint(
+        "GET",
+        _SECRETS,
+        lambda call: _secrets(call, _environment(call)[1].secrets),
+        ("environments:read",),
+        Role.WRITE,
+        "token",
+    ),
     Endpoint("GET", f"{HOME}/environments/{{name}}", environment, ("actions:read",)),
     Endpoint("PUT", f"{HOME}/environments/{{name}}", put_environment, _CHANGING, Role.ADMIN),
     Endpoint("DELETE", f"{HOME}/environments/{{name}}", delete_environment, _CHANGING, Role.ADMIN),
     Endpoint("GET", f"{_SECRETS}/public-key", public_key, ("environments:read",), Role.WRITE, "token"),
     Endpoint("PUT", f"{_SECRETS}/{{secret}}", put_secret, ("environments:write",), Role.WRITE, "token"),
-    Endpoint("GET", f"{HOME}/rulesets", rulesets),
+    Endpoint("GET", f"{HOME}/rulesets", lambda call: [_ruleset(call, *each) for each in _rulesets_by_number(call)]),
     Endpoint("GET", f"{HOME}/rulesets/{{ruleset_id:int}}", get_ruleset),
     Endpoint("POST", f"{HOME}/rulesets", create_ruleset, _CHANGING, Role.ADMIN),
     Endpoint("DELETE", f"{HOME}/rulesets/{{ruleset_id:int}}", delete_ruleset, _CHANGING, Role.ADMIN),
