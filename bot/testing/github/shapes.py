@@ -1,8 +1,7 @@
 """The addresses of the simulated GitHub, and the REST and webhook JSON of what is in it.
 
 Schemas are those of GitHub's OpenAPI (https://github.com/github/rest-api-description). A required field that this
-world
-does not model holds the value of a new, empty repository.
+world does not model holds the value of a new, empty repository.
 """
 
 from collections import Counter

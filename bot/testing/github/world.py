@@ -66,8 +66,8 @@ class TurnedClock:
 # --- The state of one simulated GitHub: its tables, lookups, and change listeners ------------------------------------
 # Rules: values are frozen, and a change replaces a value. Every change, and every read of more than one value, holds
 # `lock`. A change ends with `emit`, so that `version` grows and listeners (webhooks.py) see the world as of that
-# moment.
-# The actions of people are in conversation.py and code_changes.py; tests use them through `world.person("alice")`.
+# moment. The actions of people are in conversation.py and code_changes.py; tests use them through
+# `world.person("alice")`.
 
 OnThread = TypeVar("OnThread", Comment, Review, ReviewComment)
 

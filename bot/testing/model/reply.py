@@ -54,8 +54,7 @@ class Reply:
     """One answer of the model.
 
     If `stop_reason` is None, it is derived from the blocks and the request's max_tokens. `usage` overrides single
-    fields of the computed usage. `pace` is the seconds to sleep before each event of a stream, and `pings` the number
-    of ping events after its start.
+    fields of the computed usage. `pace` is the seconds to sleep before each event of a stream.
     """
 
     blocks: tuple[Block, ...]
@@ -63,7 +62,6 @@ class Reply:
     stop_details: Json | None = None
     usage: Mapping[str, int] = field(default_factory=dict)
     pace: float = 0.0
-    pings: int = 1
     at_once: bool = False
     """Whether message_start holds the whole answer, as after a programmatic tool call."""
 
@@ -168,7 +166,7 @@ def several(*replies: Reply) -> Reply:
         whole = replace(
             whole, stop_reason=reply.stop_reason or whole.stop_reason,
             stop_details=reply.stop_details or whole.stop_details, usage={**whole.usage, **reply.usage},
-            pace=max(whole.pace, reply.pace), pings=max(whole.pings, reply.pings),
+            pace=max(whole.pace, reply.pace),
             at_once=whole.at_once or reply.at_once,
         )  # fmt: skip
     return whole
@@ -191,8 +189,7 @@ def sequence(*replies: Reply | Fault) -> Policy:
 
 # --- Makes a policy from stored transcripts, so that recorded sessions can be replayed -------------------------------
 # A session is identified by the text of its first message. Its answers come in their original order. Ids and
-# signatures
-# are created again, because they are bound to the request they answer.
+# signatures are created again, because they are bound to the request they answer.
 
 
 def replay_policy(*transcripts: Iterable[Line]) -> Policy:

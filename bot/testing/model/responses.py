@@ -24,7 +24,7 @@ def frame(event: Json) -> bytes:
     return f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
 
 
-def events(answer: ModelAnswer, *, pings: int = 1, at_once: bool = False) -> Iterator[Json]:
+def events(answer: ModelAnswer, *, at_once: bool = False) -> Iterator[Json]:
     """Yield all events of an answer, from message_start to message_stop. If `at_once`, the first holds all of it."""
     message = answer.message
     if at_once:
@@ -33,8 +33,7 @@ def events(answer: ModelAnswer, *, pings: int = 1, at_once: bool = False) -> Ite
     usage = {**message["usage"], "output_tokens": min(1, message["usage"]["output_tokens"])}
     start = {**message, "content": [], "stop_reason": None, "stop_sequence": None, "stop_details": None, "usage": usage}
     yield {"type": "message_start", "message": start}
-    for _ in range(pings):
-        yield {"type": "ping"}
+    yield {"type": "ping"}
     for index, block in enumerate(message["content"]):
         opened, deltas = _block_events(block, answer.malformed.get(index))
         yield {"type": "content_block_start", "index": index, "content_block": opened}

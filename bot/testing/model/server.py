@@ -164,10 +164,8 @@ def _refusal(model: ScriptedModel, request: Request) -> Refusal | None:
 
 # --- The simulated Messages API as a context manager. It calls the policy and records the requests -------------------
 # A policy decides what the model says; everything else (validation, thinking signatures, prompt cache, usage, the
-# stream
-# of events) works as in the real service. A policy that raises is a broken script: the client gets a 500, and the
-# context
-# manager raises the error when it ends.
+# stream of events) works as in the real service. A policy that raises is a broken script: the client gets a 500, and
+# the context manager raises the error when it ends.
 
 POLICY_THREADS = 64
 
@@ -283,7 +281,7 @@ class ScriptedModel:
         answer = self._service.answer(reply, admitted)
         if not request.stream:
             return Plain(answer.message)
-        return Stream(tuple(events(answer, pings=reply.pings, at_once=reply.at_once)), pace=reply.pace)
+        return Stream(tuple(events(answer, at_once=reply.at_once)), pace=reply.pace)
 
     async def _fail(self, fault: Fault, admitted: Admitted, request: ModelRequest) -> Response:
         if fault.kind == "status":

@@ -100,12 +100,6 @@ def test_thinking_that_is_off_is_not_sent(serve: Callable[..., Any]) -> None:
     assert [block.type for block in answer.content] == ["text"]
 
 
-def test_pings_alone(serve: Callable[..., Any]) -> None:
-    """A reply may be preceded by many pings, as long thinking is."""
-    events = wire(serve(lambda request: Reply((Text("hi"),), pings=5)).model.base_url)
-    assert [event["type"] for event in events].count("ping") == 5
-
-
 def test_malformed_tool_input(serve: Callable[..., Any]) -> None:
     """Input that is not JSON goes over the wire as it stands; the library cannot parse it."""
     api = serve(lambda request: malformed_call("Read", '{"file_path": nonsense'))

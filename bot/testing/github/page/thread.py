@@ -1,7 +1,6 @@
 """Shows a thread as GitHub does, and the changes of a pull request.
 
-Rules: all text written by people or programs is untrusted and reaches the page only through html or markdown.
-Controls
+Rules: all text written by people or programs is untrusted and reaches the page only through html or markdown. Controls
 that the viewer may not use are hidden, and the routes check permissions again.
 """
 
