@@ -32,7 +32,7 @@ USER = frozenset({"text", "image", "tool_result"})
 ASSISTANT = frozenset({"text", "thinking", "redacted_thinking", "tool_use", SERVED, "compaction"})
 
 
-def _placed(messages: list[Json]) -> Iterator[tuple[str, Json]]:
+def _blocks_by_place(messages: list[Json]) -> Iterator[tuple[str, Json]]:
     for index, message in enumerate(messages):
         yield from ((f"messages.{index}.content.{at}", block) for at, block in enumerate(blocks(message["content"])))
 
@@ -69,7 +69,7 @@ def text_blocks(subject: Subject) -> Iterator[Finding]:
     """Check that no text block is empty, and that the final assistant message does not end in a blank text block."""
     for position, block in enumerate(blocks(subject.body.get("system"))):
         yield from _empty_text(block, f"system.{position}")
-    for place, block in _placed(subject.messages):
+    for place, block in _blocks_by_place(subject.messages):
         yield from _empty_text(block, place)
         for inner, part in _parts(place, block):
             yield from _empty_text(part, inner)
@@ -101,9 +101,9 @@ MAX_MARKERS = 4
 
 def cache_markers(subject: Subject) -> Iterator[Finding]:
     """Check for at most four markers, on whole blocks."""
-    content = (block for _, block in _placed(subject.messages))
+    content = (block for _, block in _blocks_by_place(subject.messages))
     every = [*blocks(subject.body.get("tools")), *blocks(subject.body.get("system")), *content]
-    for place, block in _placed(subject.messages):
+    for place, block in _blocks_by_place(subject.messages):
         for inner, part in _parts(place, block):
             if part.get("cache_control") is not None:
                 yield f"{inner}.cache_control: cache_control cannot be set on sub-blocks"
@@ -143,7 +143,7 @@ def images(subject: Subject) -> Iterator[Finding]:
 
     https://platform.claude.com/docs/en/build-with-claude/vision
     """
-    parts = [block for _, block in _placed(subject.messages)]
+    parts = [block for _, block in _blocks_by_place(subject.messages)]
     parts += [part for block in parts for _, part in _parts("", block)]
     number = sum(block.get("type") == "image" for block in parts)
     if any(block.get("type") == "image" and _is_cut(block["source"]) for block in parts):
@@ -178,7 +178,7 @@ def _calls(message: Json) -> list[str]:
 
 def _unique_calls(messages: list[Json]) -> Iterator[Finding]:
     seen: set[str] = set()
-    for place, block in _placed(messages):
+    for place, block in _blocks_by_place(messages):
         if block["type"] == "tool_use" and block["id"] in seen:
             yield f"{place}: `tool_use` ids must be unique"
         seen |= {block["id"]} if block["type"] == "tool_use" else set()

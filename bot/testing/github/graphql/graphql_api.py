@@ -188,11 +188,11 @@ def _comment(nodes: Nodes, ident: str) -> Comment:
 def _subject(nodes: Nodes, ident: str) -> Node:
     node = nodes.by_id(ident)
     if node is None:
-        raise _unresolved(ident)
+        raise _resolve_error(ident)
     return node
 
 
-def _unresolved(ident: str) -> ApiError:
+def _resolve_error(ident: str) -> ApiError:
     return ApiError(404, f"Could not resolve to a node with the global id of '{ident}'")
 
 
@@ -329,7 +329,7 @@ def _root(nodes: Nodes, cost: Cost, budget: RateBudget) -> dict[str, Any]:
         "repository": repository,
         "node": lambda _, **given: _subject(nodes, given["id"]),
         # An error as the value of one item does not affect the other items.
-        "nodes": lambda _, ids: [nodes.by_id(ident) or _unresolved(ident) for ident in ids],
+        "nodes": lambda _, ids: [nodes.by_id(ident) or _resolve_error(ident) for ident in ids],
         "rateLimit": lambda _, **__: {**limit, "resetAt": reset},
     }
 

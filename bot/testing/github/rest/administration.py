@@ -47,7 +47,7 @@ def environment(call: ApiCall) -> RestAnswer:
 
 
 def get_ruleset(call: ApiCall) -> RestAnswer:
-    number, each = _numbered(call)
+    number, each = _ruleset_in_path(call)
     return RestAnswer(
         {**_ruleset(call, number, each), "current_user_can_bypass": "always" if each.bypassed else "never"}
     )
@@ -66,7 +66,7 @@ def create_ruleset(call: ApiCall) -> RestAnswer:
 
 
 def delete_ruleset(call: ApiCall) -> RestAnswer:
-    _, gone = _numbered(call)
+    _, gone = _ruleset_in_path(call)
     kept = tuple(each for each in _settings(call).rulesets if each is not gone)
     call.world.set_settings(call.repository.full_name, rulesets=kept)
     return RestAnswer(status=204)
@@ -145,7 +145,7 @@ def _rulesets_by_number(call: ApiCall) -> list[tuple[int, RulesetSettings]]:
     return list(enumerate(_settings(call).rulesets, start=1))
 
 
-def _numbered(call: ApiCall) -> tuple[int, RulesetSettings]:
+def _ruleset_in_path(call: ApiCall) -> tuple[int, RulesetSettings]:
     number = int(call.path["ruleset_id"])
     if not 0 < number <= len(_settings(call).rulesets):
         raise not_found()
