@@ -156,7 +156,7 @@ def test_a_story_tells_what_happens() -> None:
     story.take(TodosChanged(MAIN, (("one", "completed"), ("two", "in_progress"))))
     assert _screen(story.out).splitlines() == [
         "  [code-1] Read a.py",
-        "▶ mode acceptEdits (by approval)",
+        "▶ may edit files (by approval)",
         "  ☑ one",
         "  ▶ two",
     ]

@@ -32,10 +32,10 @@ _ANSWERS: Final = {
     401: "The token is no GitHub token of a person, or GitHub refuses it.",
     403: "You may see the repository, but not ask the bot there, or not comment on this thread.",
     404: "There is no such thread, or you may not see it.",
-    409: "The idempotency key was used for another text, or the turn is being posted.",
+    409: "The idempotency key was used for another text, or the comment is being posted.",
     413: "The body is too large.",
     422: "The body or a parameter is malformed.",
-    429: "Too many tokens, or turns of this person or of all people, were refused lately.",
+    429: "Too many tokens, or comments of this person or of all people, were refused recently.",
     503: "GitHub does not answer. Repeat the request with the same key: it posts once.",
 }
 
@@ -80,7 +80,9 @@ def add_turns(app: FastAPI, turns: TurnPoster) -> None:
     async def post(
         request: Request,
         path: Annotated[ThreadPath, Depends()],
-        idempotency_key: Annotated[str, Header(pattern=r"^[!-~]{1,128}$", description="Your own name for the turn.")],
+        idempotency_key: Annotated[
+            str, Header(pattern=r"^[!-~]{1,128}$", description="Your name for the comment.")
+        ],
     ) -> Response:
         """Post what you say on a thread: the comment is yours, made with your token.
 

@@ -40,7 +40,7 @@ class Preparation:
             try:
                 await self.switch.turn(on=True)
             except PlangateError as error:  # told at the end, if something waits then
-                self.runner.say(f"plangate: the sweep was not switched on: {error}")
+                self.runner.say(f"plangate: the scheduled check was not switched on: {error}")
         if self.given.sandbox_script is not None:
             for line in await asyncio.to_thread(_run_script, self.given):
                 self.runner.warning(line)
@@ -54,7 +54,7 @@ class Preparation:
         except PlangateError as error:
             if on:
                 fix = f"add {SWEEP} (`plangate init` writes it), and grant this job `actions: write`"
-                warning = f"The sweep cannot be switched on: {error.what}. {_COSTS} To fix it, {fix}."
+                warning = f"The scheduled check cannot be switched on: {error.what}. {_COSTS} To fix it, {fix}."
                 self.runner.warning(warning)
                 self.runner.add_summary(f"> {warning}", self.given.summary)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     """Add the commands and their flags."""
-    worker = commands.add_parser("worker", help="look at threads, with the queue in PLANGATE_DATABASE_URL")
+    worker = commands.add_parser("worker", help="check threads, with the queue in PLANGATE_DATABASE_URL")
     worker.add_argument(
         "--concurrency",
         "--sessions",
@@ -18,14 +18,14 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         dest="sessions",
         help="sessions with the model side by side",
     )
-    worker.add_argument("--looks", type=_count, metavar="N", help="short looks at threads side by side")
+    worker.add_argument("--looks", type=_count, metavar="N", help="short checks of threads at the same time")
     migrate = commands.add_parser("migrate", help="bring the database of PLANGATE_DATABASE_URL up to date")
     migrate.add_argument(
         "--finish",
         action="store_true",
         help="also apply migrations that workers of the previous release cannot run with",
     )
-    commands.add_parser("reindex", help="make the list of threads again, and have workers look at every open one")
+    commands.add_parser("reindex", help="rebuild the list of threads, and have workers check every open one")
 
 
 def work(arguments: argparse.Namespace) -> int:
@@ -63,7 +63,7 @@ def reindex(_: argparse.Namespace) -> int:
     for name, count in sorted(asyncio.run(worker_process.reindex(configured, redactor_for(configured))).items()):
         print(f"{name}: {count} thread{'s' if count != 1 else ''}")
     if configured.database:
-        print(f"{asyncio.run(worker_process.reindex_threads(configured))} open threads will be looked at")
+        print(f"{asyncio.run(worker_process.reindex_threads(configured))} open threads will be checked")
     return 0
 
 

@@ -120,9 +120,9 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--no-worker", action="store_true", help="only accept deliveries, and run no worker")
     cluster_commands.add_commands(commands)
     sweep = commands.add_parser(
-        "sweep", help="look at every waiting thread once, and run the scheduled tasks that are due"
+        "sweep", help="the scheduled check: every waiting thread once, and the scheduled tasks that are due"
     )
-    sweep.add_argument("--repo", metavar="OWNER/REPO", help="only at those of this repository")
+    sweep.add_argument("--repo", metavar="OWNER/REPO", help="only those of this repository")
     _maintenance_flags(commands.add_parser("maintenance", help="list scheduled tasks, or run one now"))
     _demo_flags(commands.add_parser("demo", help="run everything on a sample repository, without an API key"))
     replay = commands.add_parser("replay", help="show a transcript or journal as a tree")
@@ -167,9 +167,7 @@ def _run_flags(run: argparse.ArgumentParser) -> None:
     """Add the options of `plangate run`."""
     where = run.add_mutually_exclusive_group(required=True)
     where.add_argument("--repo", type=Path, metavar="DIR", help="a local git repository, at HEAD")
-    where.add_argument(
-        "thread", nargs="?", metavar="OWNER/REPO#N", help="look at this thread once, as the service would"
-    )
+    where.add_argument("thread", nargs="?", metavar="OWNER/REPO#N", help="check this thread once, as the service would")
     run.add_argument("--prompt", metavar="TEXT", help="what to do (with --repo); - reads it from standard input")
     run.add_argument("--yes", action="store_true", help="approve the plan without asking")
     run.add_argument("--dry-run", action="store_true", help="stop after the plan")

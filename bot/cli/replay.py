@@ -16,7 +16,7 @@ from bot.compose.journals import journal
 from bot.compose.local import transcript
 from bot.config.environment import redactor_for, settings
 from bot.core.codepoints import with_visible_codepoints as readable
-from bot.core.comment import plan_text
+from bot.core.comment import mode_text, plan_text
 from bot.core.errors import Misconfigured
 from bot.core.events import decode_event
 from bot.core.gate import Move
@@ -53,7 +53,7 @@ class Tally:
         own = f"{self.steps} steps, ${self.cost_usd:.4f}{unknown}, {self.calls} tool calls, {self.seconds:.0f} s"
         if not self.agents:
             return own
-        return f"{own}; {len(self.agents)} sub-agents beside it, ${sum(agent.cost_usd for agent in self.agents):.4f}"
+        return f"{own}; {len(self.agents)} sub-agents of it, ${sum(agent.cost_usd for agent in self.agents):.4f}"
 
 
 Load = Callable[[str], Iterable[Line]]
@@ -106,7 +106,7 @@ def render_tree(lines: Iterable[Line], tally: Tally, load: Load) -> Iterator[tup
         match line.kind:
             case LineKind.OPENED:
                 body = line.body
-                heading = f"{body['agent_type']} on {body['model']}, mode {body['mode']}"
+                heading = f"{body['agent_type']} on {body['model']}, {mode_text(body['mode'])}"
                 yield "head", f"{at} session {body['session']}: {heading}"
             case LineKind.COMPACTED:
                 sizes = f"{line.body['before']:,} tokens before, {line.body['after']:,} after"

@@ -24,7 +24,7 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     threads.add_argument("--json", action="store_true", help="print one JSON array")
     show = commands.add_parser("show", help="show one thread of a running service: plan, agents, decisions, timeline")
     show.add_argument("--json", action="store_true", help="print one JSON object")
-    watch = commands.add_parser("watch", help="print a thread's entries as they come, until its round ends")
+    watch = commands.add_parser("watch", help="print what happens on a thread, until its request is finished")
     for command in (show, watch):
         command.add_argument("thread", metavar="OWNER/REPO#N", help="the issue or pull request")
     for command in (threads, show, watch):

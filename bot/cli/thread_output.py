@@ -46,7 +46,7 @@ def watch_thread(client: ServiceClient, thread: str, out: TextIO) -> int:
     position = int(now["position"])
     for event in client.follow(f"{path}/events", _print_notice):
         if event.name == "reset":
-            _print_notice(f"somebody set the journal back to entry {event.id}")
+            _print_notice("somebody reset the stored state of this thread to an earlier one")
             position = event.id
             continue
         print(readable(_line(event.data)), file=out, flush=True)

@@ -72,6 +72,12 @@ _AMENDMENT_ROOM: Final = 5_000
 CHANGES_ROOM: Final = 5_000
 """Characters for what changed in a plan. The comment still holds the longest possible plan beside them."""
 _CHANGES_LINE: Final = 200
+_MODES: Final = {
+    "plan": "plan mode on",
+    "default": "asks before edits and commands",
+    "acceptEdits": "may edit files",
+    "bypassPermissions": "may do everything without asking",
+}
 _EXECUTION_ENDS: Final = {
     "answered": "Executed",
     "suspended": "Waiting for an answer",
@@ -271,7 +277,12 @@ def amendment(plan: PlanDocument, weighty: Sequence[str], others: Sequence[str] 
 
 def mode_sign(name: str) -> str:
     """Return a mode as it appears wherever a session is shown (P8)."""
-    return "⏸ plan mode on" if name == "plan" else f"▶ mode {name}"
+    return f"{'⏸' if name == 'plan' else '▶'} {mode_text(name)}"
+
+
+def mode_text(name: str) -> str:
+    """Return in words what a mode lets a session do."""
+    return _MODES.get(name, f"mode {name}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,9 +102,9 @@ def request_text(head: CommitId, red: Sequence[CheckRun], report: str) -> str:
 
 
 def stop_text(red: Sequence[CheckRun], mention: str) -> str:
-    """Return the comment that says that no further turn starts by itself."""
+    """Return the comment that says that no further request starts by itself."""
     return (
-        f"Required checks fail again: {_names_of(red)}. I have looked at red checks here {MOST_TURNS} times, so I stop "
+        f"Required checks fail again: {_names_of(red)}. I have tried to fix them {MOST_TURNS} times, so I stop "
         f"doing that on my own. To have me try once more, comment `{mention} fix the checks`."
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from bot.core.approval import Reason, Verdict
-from bot.core.comment import REASONS, how_to_retry, mode_sign, reasons, todo_list
+from bot.core.comment import REASONS, how_to_retry, mode_sign, mode_text, reasons, todo_list
 from bot.core.gate import Stage
 from bot.core.lines import shorten_line
 from bot.core.markdown.elements import code, first_values
@@ -44,7 +44,7 @@ Put a command on the first line of a comment: `{mention} COMMAND`, or `/{mention
 - `approve [DIGEST]`, `reject [WHY]`: decide on the plan (people who may approve). 👍 and 👎 on its comment do the same.
 - `revise HOW`: get a new version of the plan (people who may ask)
 - `stop`, `retry`: stop the work, or continue it (people who asked for it, and people with write access)
-- `finish`: end approved work early, and publish what is there (the same people)
+- `finish`: end approved work early, and publish what is done (the same people)
 - `budget N`: set the budget of this thread to N dollars (people who may approve)
 - `mode NAME`, `mode next`: choose the mode that approved work runs in (people who may approve)
 - `status`, `help`: show where this thread stands, or this text (people who may ask)"""
@@ -166,7 +166,7 @@ def how_to_stop(mention: str) -> str:
 
 def how_to_finish(mention: str) -> str:
     """Render how to end approved work early without losing it."""
-    return f"`{mention} finish` ends it with what is there."
+    return f"`{mention} finish` ends it early and publishes what is done."
 
 
 def budget_nearly_used(share: float, *, finish: str = "") -> str:
@@ -192,14 +192,15 @@ def budget_raised(dollars: str) -> str:
 
 def mode_chosen(name: str) -> str:
     """Render the mode that approved work will run in."""
-    return f"Approved work will run in mode {name}. Plan mode stays on until a plan is approved."
+    return f"Approved work {mode_text(name)}. Plan mode stays on until a plan is approved."
 
 
 def plan_mode_stays(modes: Sequence[str]) -> str:
     """Render why plan mode cannot be chosen, and the modes that can."""
+    listing = ", ".join(f"{code(mode)} ({mode_text(mode)})" for mode in modes)
     return (
         "You can't choose plan mode: every request starts in it, and only an approved plan ends it. "
-        f"Use `mode` to choose how approved work runs: {', '.join(map(code, modes))}."
+        f"Use `mode` to choose how approved work runs: {listing}."
     )
 
 

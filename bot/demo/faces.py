@@ -179,4 +179,4 @@ def _until_it_listens(port: int, process: "subprocess.Popen[bytes]") -> None:
             time.sleep(0.05)
         else:
             return
-    raise Transient("the service did not start", where="plangate serve", fix="look at its log")
+    raise Transient("the service did not start", where="plangate serve", fix="read its log")

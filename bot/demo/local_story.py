@@ -30,7 +30,7 @@ def _check_result(sample: Path, run: TerminalRun, with_model: Settings) -> int:
     before = asyncio.run(run_check(sample, run.state.plan.base, CHECK, with_model))
     after = asyncio.run(run_check(sample, commit, CHECK, with_model))
     print(f"\n● {CHECK} on main: exit code {before}; on {branch}: exit code {after}")
-    print(f"● Look at it: git -C {sample} diff main {branch}")
+    print(f"● See it: git -C {sample} diff main {branch}")
     good = before != 0 and after == 0
     print("✓ The failing test passes." if good else "✗ The tests should fail before and pass after.")
     return 0 if good else 1

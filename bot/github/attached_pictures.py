@@ -87,7 +87,7 @@ class AttachedPictures:
             for drawn in images[:MOST_NAMED]
         ]
         beyond = len(images) - len(pictures)
-        omitted = (Picture(f"{beyond} more", why=f"only {MOST_NAMED} are looked at"),) if beyond else ()
+        omitted = (Picture(f"{beyond} more", why=f"only {MOST_NAMED} are read"),) if beyond else ()
         return (*pictures, *omitted)
 
     async def _find_pictures(

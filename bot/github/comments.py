@@ -147,7 +147,7 @@ class Comments:
         await self.fence.check()
         comment = (await self.client.graphql(_COMMENT, {"id": node}, partial=True))["node"]
         if not comment:
-            raise Transient("the comment of the plan is gone", where=node, fix="look again")
+            raise Transient("the comment of the plan is gone", where=node, fix="try again")
         if shows_same_text(comment["body"], text):
             return
         if is_ticked(comment["body"]):

@@ -188,7 +188,7 @@ class Inbox:
         if len(places) + count > self.limit:
             places = self._load()  # another process may have covered some
         if len(places) + count > self.limit:
-            raise Transient("the inbox is full", where=str(self.folder), fix="look in the log for the reason")
+            raise Transient("the inbox is full", where=str(self.folder), fix="read the reason in the log")
         return places
 
     def _append(self, deliveries: Sequence[Delivery]) -> Path:

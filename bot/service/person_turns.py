@@ -144,7 +144,9 @@ class PersonTurns:
             place = f"{person.id}/{part.repository}/{order.number}/{order.key}"
             with self.ledger.hold(place) as record:
                 if record is None:
-                    raise TurnRefused(TurnFault.IN_PROGRESS, "this turn is being posted", fix="repeat it in a second")
+                    raise TurnRefused(
+                        TurnFault.IN_PROGRESS, "the comment is being posted", fix="repeat in a second"
+                    )
                 return PostedTurn(
                     await self._post_once(client, _Comment(at, order.number, text, person), record), person.login
                 )
@@ -187,7 +189,7 @@ class PersonTurns:
         if known and now - read_at < DENIAL_SECONDS:
             raise _refusal(known, where)
         if known and not self._refusals.has_room(person.id):
-            raise _too_many("too many turns were refused lately")
+            raise _too_many("too many comments were refused recently")
         with self._refusals.count(person.id, PlangateError if known else Refused):
             fault: TurnFault | None = TurnFault.NOT_VISIBLE
             with suppress(Missing, Forbidden):

@@ -249,10 +249,10 @@ class Worker:
             facts: dict[str, Any] = await retrying(self._attempt, thread)
         except Exception as error:  # noqa: BLE001 - the outermost shell: one thread's bug must not stop another
             self.exit_code = error.exit_code if isinstance(error, PlangateError) else Broken.exit_code
-            failure("look", error, **_thread_name(thread))
+            failure("check", error, **_thread_name(thread))
             return not isinstance(error, PASSING)
         seconds = round(self.clock.monotonic() - began, 1)
-        say("look", **_thread_name(thread), **facts, seconds=seconds)
+        say("check", **_thread_name(thread), **facts, seconds=seconds)
         return True
 
     async def _attempt(self, thread: _WokenThread) -> dict[str, Any]:
@@ -334,13 +334,13 @@ class Worker:
                     await self.host.listen(address)
                     thread.forget_told(address.told)
                 except Exception as error:  # noqa: BLE001 - the look that follows takes in what was said here
-                    failure("listen", error, **_thread_name(thread))
+                    failure("read comments", error, **_thread_name(thread))
 
     def _log_retry(self, thread: _WokenThread, state: RetryCallState) -> None:
         thread.covered = frozenset()
         error = state.outcome.exception() if state.outcome else None
         if error and not isinstance(error, InstallationUnavailable):  # the breaker itself said so, once
-            failure("look", error, **_thread_name(thread), attempt=state.attempt_number, again_in=state.upcoming_sleep)
+            failure("check", error, **_thread_name(thread), attempt=state.attempt_number, again_in=state.upcoming_sleep)
 
 
 async def sweep_with(host: HostPort, inbox: Inbox, repo: str | None, limits: ServiceSettings) -> int:
@@ -354,7 +354,7 @@ async def sweep_with(host: HostPort, inbox: Inbox, repo: str | None, limits: Ser
     async with worker.running():
         await worker.wake_all(is_included)
         await worker.wait_until_idle()
-    say("sweep", seconds=round(time.monotonic() - began, 1), exit_code=worker.exit_code)
+    say("scheduled check", seconds=round(time.monotonic() - began, 1), exit_code=worker.exit_code)
     return worker.exit_code
 
 

@@ -119,7 +119,7 @@ class GitJournal:
                 raise Conflict(
                     f"the journal has {len(before)} entries, not {expected}",
                     where=f"thread {thread}",
-                    fix="another process wrote first; the next look begins from there",
+                    fix="another process wrote first; the next check begins from there",
                 )
             added = self._chain(thread).extend(before, now, entries)
             lines[:] = [*before, *added]

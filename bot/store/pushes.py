@@ -75,9 +75,7 @@ class Pushes:
         through = [f"--receive-pack={self.receive_pack}"] if self.receive_pack else []
         moves = [f"{update.after}:{update.ref}" for update in updates]
         for update in updates:  # so that nobody waits forever if an error ends this push
-            update.outcome = Transient(
-                "a push was interrupted: it may have arrived", where=update.ref, fix="look again"
-            )
+            update.outcome = Transient("a push was interrupted: it may have arrived", where=update.ref, fix="try again")
         try:
             result = self.git.run("push", "--porcelain", "--no-verify", *leases, *through, self.location, *moves)
         except PlangateError as error:

@@ -314,7 +314,7 @@ class ThreadRefs:
         objects, when = LooseObjects(self._scratch), int(self._clock.now().timestamp())
         with self._lock_scratch(ref) as is_new:
             if is_new and tip.commit:
-                raise Transient("the scratch repository was deleted", where=str(self._scratch), fix="look again")
+                raise Transient("the scratch repository was deleted", where=str(self._scratch), fix="try again")
             blobs = {path: objects.write_blob(content) for path, content in files.items()}
             existing = {path: TreeFile(blob, tip.modes.get(path, PLAIN)) for path, blob in tip.files.items()}
             tree = objects.write_tree(existing | {path: TreeFile(blob) for path, blob in blobs.items()})

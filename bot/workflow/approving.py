@@ -40,7 +40,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     snapshot = await live_snapshot(context, state)
     verdict, proof = prove(state.plan, snapshot, context.policy, context.resources.clock.now())
     if any(why.reason is Reason.LOOKUP_FAILED for why in verdict.reasons):
-        raise Transient(REASONS[Reason.LOOKUP_FAILED], where=f"plan {state.plan.plan}", fix="look again")
+        raise Transient(REASONS[Reason.LOOKUP_FAILED], where=f"plan {state.plan.plan}", fix="try again")
     reasons, by = comment.reasons(verdict), tuple(actor.login for actor in verdict.by)
     if proof is not None:
         rests_on = _evidence(context, state, snapshot, verdict)

@@ -36,7 +36,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     rules = _rules(context, state)
     look = await context.dialogue.answers(asking, shown.question, who=_who_may_answer(state), may=rules.may)
     if not look.complete:
-        raise Transient("not everything that can be an answer could be read", where="question", fix="look again")
+        raise Transient("not everything that can be an answer could be read", where="question", fix="try again")
     if not look.open and await context.dialogue.closed_since(state.last_request_at):
         return Stopped(owes=thread_closed(context.settings.mention))
     if look.gone:

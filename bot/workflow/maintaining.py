@@ -91,7 +91,7 @@ async def _journal_due(context: ThreadContext, state: ThreadState, occurrence: O
     if history is not None and history.occurrence(occurrence.key) is not None:
         return state
     if history is None or history.newest_key != occurrence.follows:
-        raise Conflict("another process took in an occurrence of the task", fix="look again")
+        raise Conflict("another process took in an occurrence of the task", fix="try again")
     by = occurrence.by or _NOBODY
     entry = OccurrenceDue(key=occurrence.key, due=occurrence.due, missed=occurrence.missed, by=by.login, by_id=by.id)
     return await append_note_at_state(context, state, entry)

@@ -51,7 +51,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
         return None
     state = latest
     if await context.have_rules_changed():
-        raise Conflict("who may approve has changed since this look began", where="approve", fix="look again")
+        raise Conflict("who may approve has changed since this check began", where="approve", fix="try again")
     verdict, proof = await evaluate_live(context, state)
     if proof is None:
         return withdrawal_move(context, state, verdict)

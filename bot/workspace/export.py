@@ -81,7 +81,7 @@ class Export:
                 await self._run()
         except TimeoutError as error:
             raise Refused(
-                f"looking through the work took longer than {self.seconds:g} s",
+                f"reading the work took longer than {self.seconds:g} s",
                 fix="use fewer `**` in .gitignore and .gitattributes, and ignore what is built",
             ) from error
 

@@ -67,7 +67,7 @@ async def test_what_the_missing_sweep_costs_is_said_once(tmp_path: Path, may: di
         github.world.workflows = dict.fromkeys(github.world.workflows, "disabled_manually")
         await job.before_work()
         await job.turn_sweep(on=True)
-        assert log.getvalue().count("::warning title=Plangate::The sweep cannot be switched on") == 1
+        assert log.getvalue().count("::warning title=Plangate::The scheduled check cannot be switched on") == 1
         said = (tmp_path / "summary").read_text()
         assert "a ticked box or a comment is still seen at once" in said
         assert "`actions: write`" in said

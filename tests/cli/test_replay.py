@@ -66,7 +66,7 @@ def test_a_transcript_is_a_tree_that_ends_with_the_sum(tmp_path: Path) -> None:
             message("assistant", [{"type": "text", "text": "Done."}], usage={"input": 7}, cost_usd=None),
         )
     )
-    assert lines[0] == "08:30:00 session plan-1: main on m, mode plan"
+    assert lines[0] == "08:30:00 session plan-1: main on m, plan mode on"
     assert [line.split("│ ")[-1] for line in lines[1:]] == [
         "Fix it.",
         "08:30:00 ├ step 1: 5 tokens, $0.2500",

@@ -44,7 +44,7 @@ def test_progress() -> None:
         AgentRow("plan", "d", "failed: a | b", 0, 0, 0, None),
     )
     assert progress(Stage.EXECUTING, "acceptEdits", todos, rows, spent=(9, 0.5, 5)) == (
-        "**Executing** · ▶ mode acceptEdits\n\n"
+        "**Executing** · ▶ may edit files\n\n"
         "- ☑ Look\n- ▶ Edit\n- ☐ - ☐ test\n\n"
         "| sub-agent | task | state | tool calls | tokens | seconds | dollars |\n"
         "| ---|---|---|---|---|---|--- |\n"

@@ -218,7 +218,7 @@ async def test_a_failure_for_good_is_said_and_dropped(
     await resting(work)
     assert host.numbers() == [1, 2]
     assert work.inbox.waiting() == ()
-    assert [record.getMessage() for record in caplog.records] == ["look"]
+    assert [record.getMessage() for record in caplog.records] == ["check"]
 
 
 async def test_a_second_delivery_for_a_waiting_thread_is_covered(tmp_path: Path) -> None:

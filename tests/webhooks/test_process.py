@@ -92,5 +92,5 @@ def test_a_running_service_is_well(tmp_path: Path) -> None:
         process.end(signal.SIGTERM)
     lines = (tmp_path / "log").read_text().splitlines()
     assert sum('"what": "delivery"' in line and '"status": 202' in line for line in lines) == 1
-    assert sum('"what": "look"' in line and '"stage": "listening"' in line for line in lines) == 1
+    assert sum('"what": "check"' in line and '"stage": "listening"' in line for line in lines) == 1
     assert "sender" not in "".join(lines)

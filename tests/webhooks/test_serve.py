@@ -88,7 +88,7 @@ def test_a_mention_is_answered(github: SimulatedGitHub, tmp_path: Path) -> None:
         assert log.until("delivery", event="ping")["status"] == 200
         issue = github.world.person("dave").open_issue(NAME, "Help", "@plangate do it")
         assert log.until("delivery", event="issues")["status"] == 202
-        assert log.until("look")["thread"] == f"{NAME}#{issue.number}"
+        assert log.until("check")["thread"] == f"{NAME}#{issue.number}"
         process.send_signal(signal.SIGTERM)
         log.until("stopping")
         assert process.wait(timeout=30) == 0
@@ -122,6 +122,6 @@ def test_a_delivery_that_came_without_a_worker_is_swept(github: SimulatedGitHub,
         assert process.wait(timeout=30) == 0
     assert github.world.reactions_to(issue.node_id) == []
     with command("sweep", "--repo", NAME, variables=variables) as (process, log):
-        assert log.until("sweep")["exit_code"] == 0
+        assert log.until("scheduled check")["exit_code"] == 0
         assert process.wait(timeout=30) == 0
     assert [each.content for each in github.world.reactions_to(issue.node_id)] == ["confused"]

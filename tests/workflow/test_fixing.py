@@ -71,7 +71,7 @@ async def test_three_turns_and_one_notice() -> None:
             await append_move(thread, state, Stopped())
     assert stages == [Stage.PLANNING] * 3 + [Stage.STOPPED] * 3
     (told,) = ground.told
-    assert "I have looked at red checks here 3 times" in told
+    assert "I have tried to fix them 3 times" in told
 
 
 async def test_nothing_begins() -> None:

@@ -41,7 +41,7 @@ APPROVER: Final = {
     "retry": (reply_text.NOTHING_TO_RETRY, Stage.AWAITING_APPROVAL),
     "finish": (reply_text.NOTHING_TO_FINISH, Stage.AWAITING_APPROVAL),
     "budget 7": ("The budget of this thread is now $7.", Stage.AWAITING_APPROVAL),
-    "mode acceptEdits": ("Approved work will run in mode acceptEdits.", Stage.AWAITING_APPROVAL),
+    "mode acceptEdits": ("Approved work may edit files.", Stage.AWAITING_APPROVAL),
     "approve": ("is ready for review", Stage.IN_REVIEW),
     "reject N.": ("The plan was rejected. Nothing was changed.", Stage.REJECTED),
     "revise S.": ("", Stage.AWAITING_APPROVAL),

@@ -108,7 +108,7 @@ async def test_progress_that_a_dead_process_left_at_work_is_set_right() -> None:
     async def ask(_: Ground) -> None:
         ground.thread.say(WILL, "@plangate status")
         await engine.listen(ground.process(run="1"))
-        assert ground.told == ["This thread is at: executing. ▶ mode acceptEdits."]
+        assert ground.told == ["This thread is at: executing. ▶ may edit files."]
         assert "Executing" in ground.thread.shown_progress[99]
 
     ground.model.meanwhile[2] = partial(ask, ground)

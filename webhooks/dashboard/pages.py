@@ -153,7 +153,7 @@ def _trouble(request: Request, error: PlangateError) -> tuple[int, str]:
     if isinstance(error, Refused):
         return 403, f"This is not possible: {error.what}."
     if request.method == "POST":
-        return 503, "GitHub did not answer. Look at the thread before you try again: the comment may be there."
+        return 503, "GitHub did not answer. Check the thread before you try again: the comment may be there."
     return 503, "GitHub does not answer right now. Try again in a minute."
 
 

@@ -18,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from bot.core.codepoints import with_visible_codepoints
+from bot.core.comment import mode_text
 from bot.core.gate import Stage
 from bot.core.lines import line_matcher
 from bot.core.names import SHORT_DIGEST
@@ -287,7 +288,7 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     numbers, times = (dollars, compact_number, duration), (relative_time, elapsed_time)
-    filters = (stage_pill, short_digest, markdown, side_by_side, line_by_line, *numbers, *times)
+    filters = (mode_text, stage_pill, short_digest, markdown, side_by_side, line_by_line, *numbers, *times)
     environment.filters |= {function.__name__: function for function in filters}
     environment.globals |= {"STAGES": STAGES, "WAITING_LABELS": WAITING_LABELS, "AGENT_COLORS": AGENT_COLORS}
     return environment

@@ -110,7 +110,7 @@ EXPECTATIONS: Final = (
         7,
         "this token disables and enables a workflow",
         (SWITCHED,),
-        "the sweep cannot be switched: it stays as it is, and costs minutes while nothing waits",
+        "the scheduled check cannot be switched: it stays as it is, and costs minutes while nothing waits",
         _SWITCHING,
     ),
     Expectation(
@@ -118,7 +118,7 @@ EXPECTATIONS: Final = (
         7,
         "the token of a job does the same",
         (SWITCHED,),
-        "the sweep cannot be switched by the Action: it stays as it is",
+        "the scheduled check cannot be switched by the Action: it stays as it is",
         _SWITCHING,
     ),
     Expectation(

@@ -190,7 +190,7 @@ def _describe_saying(event: Heard | Told | Shown | Folded | Noticed | Explained)
             why = "may not ask" if event.refused else "is over the daily quota" if event.quota else "commented"
             return f"{_speaker(event.said)} {why}: {_quote(event.said.text)}"
         case Told():
-            return f"Posted the text of entry {event.answers}"
+            return "Posted a comment"
         case Shown():
             return "The question is shown"
         case Folded():
@@ -240,7 +240,7 @@ def _describe_step(
         case Operated():
             return f"Operation {event.operation + 1} of the plan: {_quote(event.outcome)}"
         case Unknown():
-            return f"An entry of a newer version ({_quote(event.kind)})"
+            return f"Recorded by a newer version of Plangate: {_quote(event.kind)}"
         case _:
             assert_never(event)
 

@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from bot.core.checks import result_text
+from bot.core.comment import mode_text
 from bot.core.lines import cut_middle, shorten_line
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
@@ -31,6 +33,19 @@ NOTE_LENGTH: Final = 300
 _SUBJECTS: Final = ("file_path", "notebook_path", "command", "pattern", "url", "query", "description", "path")
 """Arguments that can be the subject of a call, the preferred one first."""
 _CHANGES: Final = frozenset({"old_string", "new_string", "content", "edits", "new_source"})
+_TITLES: Final = {
+    "dropped": "An answer was not kept",
+    "failed": "A call to the model failed for good",
+    "light": "A small question to the light model failed",
+    "outside": "Paths outside the plan",
+    "retry": "A call to the model failed and was made again",
+    "silence": "Nothing came from the model for a long time",
+    "uncached": "What sub-agents share was not cached",
+    "unsummarised": "The history could not be summarized",
+    "untrusted": "Words of people who may not ask were read",
+    "void": "An answer broke off",
+}
+"""The titles of notes whose names do not speak for themselves."""
 _NOT_SHOWN: Final = frozenset({"note", "message", "usage", "left_out"})
 
 
@@ -156,13 +171,16 @@ def _note(body: Json) -> str:
         case "aside":
             return f"A short answer by {body.get('model')}"
         case "mode":
-            return f"Mode {body.get('mode')}, set by {body.get('by')}"
+            return f"Mode changed by {body.get('by')}: {mode_text(str(body.get('mode')))}"
+        case "baseline":
+            results = ", ".join(f"{check['command']} {result_text(check)}" for check in body["checks"])
+            return f"Checks before the work: {results}"
         case "subagent_ended":
             report = f": {body['report']}" if body.get("report") else ""
             return f"Sub-agent {body.get('agent')} {body.get('state')}{report}"
         case name:
             facts = ", ".join(f"{key} {_text(value)}" for key, value in body.items() if key not in _NOT_SHOWN)
-            title = str(name).replace("_", " ").capitalize()
+            title = _TITLES.get(str(name), str(name).replace("_", " ").capitalize())
             return f"{title}: {facts}" if facts else title
 
 

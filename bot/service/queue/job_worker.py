@@ -204,12 +204,12 @@ class JobWorker:
             if self._ends:
                 return 0.0
             pause = min(FIRST_WAIT * 2.0 ** min(run.job.run, 20), LONGEST_WAIT)
-            failure(run.job.task, error, **facts, attempt=run.job.run + 1, again_in=pause)
+            failure(run.job.task.title, error, **facts, attempt=run.job.run + 1, again_in=pause)
             return pause
         except Exception as error:  # noqa: BLE001 - the outermost shell: one thread's bug must not stop another
-            failure(run.job.task, error, **facts)
+            failure(run.job.task.title, error, **facts)
             return None
-        say(run.job.task, **facts, seconds=round(self.clock.monotonic() - began, 1))
+        say(run.job.task.title, **facts, seconds=round(self.clock.monotonic() - began, 1))
         return None
 
     async def _perform(self, run: _Run) -> dict[str, Any]:

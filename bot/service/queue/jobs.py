@@ -97,6 +97,11 @@ class Task(StrEnum):
     SESSION = "session"
     LISTEN = "listen"
 
+    @property
+    def title(self) -> str:
+        """What the log calls it."""
+        return {Task.LOOK: "check", Task.SESSION: "session", Task.LISTEN: "read comments"}[self]
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

@@ -55,4 +55,4 @@ class Fence:
 
 
 def _taken_over_error(thread: ThreadNumber) -> Conflict:
-    return Conflict("another job works on this thread", where=f"#{thread}", fix="look again")
+    return Conflict("another job works on this thread", where=f"#{thread}", fix="try again")

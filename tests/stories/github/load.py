@@ -294,7 +294,7 @@ def report_of(cluster: Cluster, sender: Sender, people: People, outages: Sequenc
     starts, reads = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
     for what, thread, at in _began(cluster):
         reads[thread].append(at)
-        if what != "listen":
+        if what != "read comments":
             starts[thread].append(at)
     for found in (*starts.values(), *reads.values()):
         found.sort()
@@ -314,7 +314,7 @@ def _began(cluster: Cluster) -> Iterator[tuple[str, str, float]]:
         for line in file.read_text(errors="replace").splitlines():
             if line.startswith("{") and line.endswith("}") and '"seconds"' in line and '"thread"' in line:
                 facts = json.loads(line)
-                if facts["what"] in {"look", "session", "listen"}:
+                if facts["what"] in {"check", "session", "read comments"}:
                     ended = datetime.fromisoformat(facts["at"]).timestamp()
                     yield facts["what"], facts["thread"], ended - facts["seconds"]
 

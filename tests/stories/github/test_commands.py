@@ -39,7 +39,7 @@ ADMIN: Final = {
     "retry": Answer("eyes", "There is nothing to retry"),
     "finish": Answer("eyes", "There is nothing to finish"),
     "budget 7": Answer("eyes", "The budget of this thread is now $7."),
-    "mode acceptEdits": Answer("eyes", "Approved work will run in mode acceptEdits."),
+    "mode acceptEdits": Answer("eyes", "Approved work may edit files."),
     "approve": Answer("eyes", "is ready for review", Stage.IN_REVIEW),
     "reject No.": Answer("eyes", "The plan was rejected. Nothing was changed.", Stage.REJECTED),
     "revise": Answer("eyes", "", WAITS, plans=2),

@@ -320,7 +320,7 @@ async def test_modes_are_journalled(story: Story) -> None:
     await story.rests(1)
     changes = [entry.body["mode_change"] for entry in await story.entries() if "mode_change" in entry.body]
     assert changes == [{"from": "plan", "to": "acceptEdits", "by": ["maya"]}]
-    assert "▶ mode acceptEdits" in story.said("progress")[0]
+    assert "▶ may edit files" in story.said("progress")[0]
 
 
 @pytest.mark.soak

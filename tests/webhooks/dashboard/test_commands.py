@@ -35,7 +35,7 @@ def test_a_stale_page_gets_the_difference(site: Site) -> None:
     site.reading.move(1, plan=third, plans=(plan(1, FIRST), plan(2, SECOND), third))
     answer = site.post(THREAD, form)
     assert answer.status == 409
-    assert "you looked at plan 2, and plan 3 replaced it" in answer.html
+    assert "you read plan 2, and plan 3 replaced it" in answer.html
     assert "<ins>4. Delete the old table.</ins>" in answer.html
     assert site.comments() == []
 

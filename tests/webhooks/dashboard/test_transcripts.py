@@ -144,6 +144,8 @@ def test_a_session_that_runs() -> None:
     made.note("light", text="a title", cost_usd=0.5)
     made.note("aside", model="haiku", cost_usd=0.0)
     made.note("mode", mode="plan", by="ada")
+    checks = [{"command": name, "exit_code": code} for name, code in (("pytest -q", 2), ("ruff check", 0))]
+    made.note("baseline", checks=checks)
     made.note("subagent_ended", agent="code-1", state="completed", report="Changed a.py.", tokens=3)
     made.add(LineKind.COMPACTED, {"history": [], "before": 120_000, "after": 9_000, "by": "model"})
     made.answer({"type": "redacted_thinking", "data": "x"}, call("Write", "1", file_path="a", content="b"), cost=None)
@@ -151,9 +153,10 @@ def test_a_session_that_runs() -> None:
     first, second = page.steps
     assert first.parts[0].text == BRIEF
     assert [part.text for part in first.parts][1:] == [
-        "Light: text a title, cost_usd 0.5",
+        "A small question to the light model failed: text a title, cost_usd 0.5",
         "A short answer by haiku",
-        "Mode plan, set by ada",
+        "Mode changed by ada: plan mode on",
+        "Checks before the work: pytest -q failed (exit code 2), ruff check passed",
         "Sub-agent code-1 completed: Changed a.py.",
         "The history was compacted from 120,000 to 9,000 tokens",
     ]
