@@ -130,7 +130,7 @@ class Telemetry:
     def __post_init__(self) -> None:
         self._sent = self.clock.monotonic()
 
-    def take(self, event: AgentEvent) -> None:
+    def receive(self, event: AgentEvent) -> None:
         """Record one event. Never raises."""
         match event:
             case SessionStarted():

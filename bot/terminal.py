@@ -276,7 +276,7 @@ class SessionPrinter:
     steps: int = 0
     """Steps of the main agent, including those that an earlier process took."""
 
-    def take(self, event: AgentEvent) -> None:
+    def receive(self, event: AgentEvent) -> None:
         """Print one event."""
         line = self._line(event)
         if line:

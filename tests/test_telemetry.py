@@ -80,17 +80,17 @@ def facts(span: dict[str, Any]) -> dict[str, Any]:
 async def heard(r: Room, counters: Counters, collector: Collector) -> None:
     """A session with a tool that fails, a retry and two sub-agents, told to telemetry."""
     telemetry = Telemetry("7#12", HandClock(), counters, collector)
-    t = team(replace(r, world=replace(r.world, emit=telemetry.take)))
+    t = team(replace(r, world=replace(r.world, emit=telemetry.receive)))
     await followed(telemetry, t.session)
 
 
 async def followed(telemetry: Telemetry, session: Session) -> None:
     """Run a session, and tell what it tells as it comes."""
-    telemetry.take(SessionStarted(session.agent, session.id))
+    telemetry.receive(SessionStarted(session.agent, session.id))
     async with aclosing(run(session)) as events:
         async for event in events:
             if not isinstance(event, AnswerStarted):
-                telemetry.take(event)
+                telemetry.receive(event)
     posted()
 
 
@@ -143,12 +143,12 @@ def test_calls_that_are_told_of_late() -> None:
     kept, clock, agent = Collected(), HandClock(), AgentId("main")
     with serve_routes(kept.routes()) as address:
         telemetry = Telemetry("7#12", clock, Counters(), Collector(address))
-        telemetry.take(SessionStarted(agent, SessionId("s")))
+        telemetry.receive(SessionStarted(agent, SessionId("s")))
         began, ended = clock.now(), clock.now() + timedelta(seconds=3)
         clock.seconds += 10
-        telemetry.take(ToolStarted(agent, ToolUseId("a"), "Read", {}, began))
-        telemetry.take(ToolFinished(agent, ToolUseId("a"), "Read", "", is_error=False, at=ended))
-        telemetry.take(Ended(agent, End.ANSWERED, ""))
+        telemetry.receive(ToolStarted(agent, ToolUseId("a"), "Read", {}, began))
+        telemetry.receive(ToolFinished(agent, ToolUseId("a"), "Read", "", is_error=False, at=ended))
+        telemetry.receive(Ended(agent, End.ANSWERED, ""))
         posted()
     (span,) = kept.named("execute_tool Read")
     assert int(span["startTimeUnixNano"]) == int(began.timestamp() * 1e9)
@@ -169,15 +169,15 @@ def test_a_sub_agent_that_is_told_of_late() -> None:
 
     with serve_routes(kept.routes()) as address:
         telemetry = Telemetry("7#12", clock, Counters(), Collector(address))
-        telemetry.take(SessionStarted(main, SessionId("s")))
+        telemetry.receive(SessionStarted(main, SessionId("s")))
         began = clock.now()
         clock.seconds += 10
         row = AgentChanged(agent, main, "explore", "a", Lifecycle.INITIALIZING, at=began)
-        telemetry.take(row)
-        telemetry.take(RequestStarted(agent, 1, "m", at(1)))
-        telemetry.take(AnswerArrived(agent, 1, {}, Usage(), 0.0, "m", at(4)))
-        telemetry.take(replace(row, state=Lifecycle.COMPLETED, at=at(5)))
-        telemetry.take(Ended(main, End.ANSWERED, ""))
+        telemetry.receive(row)
+        telemetry.receive(RequestStarted(agent, 1, "m", at(1)))
+        telemetry.receive(AnswerArrived(agent, 1, {}, Usage(), 0.0, "m", at(4)))
+        telemetry.receive(replace(row, state=Lifecycle.COMPLETED, at=at(5)))
+        telemetry.receive(Ended(main, End.ANSWERED, ""))
         posted()
     start = int(began.timestamp())
     assert times("invoke_agent explore") == (start, start + 5)
@@ -255,16 +255,16 @@ def test_spans_go_out_while_a_session_goes_on() -> None:
     main, kept, clock = AgentId("main"), Collected(), HandClock()
     with serve_routes(kept.routes()) as address:
         telemetry = Telemetry("7#12", clock, Counters(), Collector(address))
-        telemetry.take(SessionStarted(main, SessionId("thread-1")))
-        telemetry.take(RequestStarted(main, 1, "opus"))
-        telemetry.take(RequestStarted(main, 2, "haiku"))
+        telemetry.receive(SessionStarted(main, SessionId("thread-1")))
+        telemetry.receive(RequestStarted(main, 1, "opus"))
+        telemetry.receive(RequestStarted(main, 2, "haiku"))
         posted()
         assert kept.spans == []
         clock.seconds += PERIOD
-        telemetry.take(AnswerArrived(main, 2, {}, Usage(), 0.0))
+        telemetry.receive(AnswerArrived(main, 2, {}, Usage(), 0.0))
         posted()
         assert [facts(span).get("error.type") for span in kept.chats()] == ["unanswered", None]
-        telemetry.take(Ended(main, End.ANSWERED, ""))
+        telemetry.receive(Ended(main, End.ANSWERED, ""))
         posted()
     assert Counter(span["name"] for span in kept.spans) == {
         "chat opus": 1,
@@ -275,8 +275,8 @@ def test_spans_go_out_while_a_session_goes_on() -> None:
     assert len({span["traceId"] for span in kept.spans}) == 1
     with serve_routes(kept.routes()) as address:
         telemetry.collector = Collector(address)
-        telemetry.take(SessionStarted(main, SessionId("thread-2")))
-        telemetry.take(Ended(main, End.CANCELLED, ""))
+        telemetry.receive(SessionStarted(main, SessionId("thread-2")))
+        telemetry.receive(Ended(main, End.CANCELLED, ""))
         posted()
     assert len({span["traceId"] for span in kept.spans}) == 2
     assert {facts(span).get("error.type") for span in kept.spans[-2:]} == {"cancelled"}
@@ -287,7 +287,7 @@ async def test_small_questions_tell_of_their_troubles(room: Open, caplog: pytest
     """A try that failed, and a failure for good, whether or not anybody misses the answer."""
     r, counters = room(sequence(Fault.status(500), Fault.status(400))), Counters()
     telemetry = Telemetry("7#12", r.clock, counters)
-    session = r.session(world=replace(r.world, emit=telemetry.take))
+    session = r.session(world=replace(r.world, emit=telemetry.receive))
     with caplog.at_level(logging.INFO, "plangate"):
         assert await pull_request_title(LightCalls(session.log, "haiku"), "a", "b") == ""
     assert [record.message for record in caplog.records] == ["retry", "light"]
@@ -303,7 +303,7 @@ async def test_counters_agree_with_the_ledger(room: Open, caplog: pytest.LogCapt
     kept, counters = Collected(), Counters()
     with caplog.at_level(logging.INFO, "plangate"), serve_routes(kept.routes()) as address:
         telemetry = Telemetry("7#12", r.clock, counters, Collector(address))
-        session = r.session(tools=LOOKING, world=replace(r.world, emit=telemetry.take))
+        session = r.session(tools=LOOKING, world=replace(r.world, emit=telemetry.receive))
         await followed(telemetry, session)
         assert await pull_request_title(LightCalls(session.log, "haiku"), "a", "b")
         posted()

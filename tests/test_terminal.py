@@ -141,7 +141,7 @@ async def test_a_plan_cannot_hide_anything_from_the_screen() -> None:
 def test_no_event_moves_the_cursor(event: AgentEvent) -> None:
     """What the model, a file or a tool says reaches the screen as text and as nothing else."""
     story = SessionPrinter(io.StringIO())
-    story.take(event)
+    story.receive(event)
     assert "hidden" in _screen(story.out)
     assert _obeyed(story.out) == set()
 
@@ -149,11 +149,11 @@ def test_no_event_moves_the_cursor(event: AgentEvent) -> None:
 def test_a_story_tells_what_happens() -> None:
     """Tools with their subject, agents by name, modes with who changed them; what is of no interest is left out."""
     story = SessionPrinter(io.StringIO())
-    story.take(RequestStarted(MAIN, 1))
-    story.take(ToolStarted(CHILD, ToolUseId("1"), "Read", {"file_path": "a.py"}))
-    story.take(ToolFinished(CHILD, ToolUseId("1"), "Read", "text", is_error=False))
-    story.take(ModeChanged(MAIN, Mode.ACCEPT_EDITS, "approval"))
-    story.take(TodosChanged(MAIN, (("one", "completed"), ("two", "in_progress"))))
+    story.receive(RequestStarted(MAIN, 1))
+    story.receive(ToolStarted(CHILD, ToolUseId("1"), "Read", {"file_path": "a.py"}))
+    story.receive(ToolFinished(CHILD, ToolUseId("1"), "Read", "text", is_error=False))
+    story.receive(ModeChanged(MAIN, Mode.ACCEPT_EDITS, "approval"))
+    story.receive(TodosChanged(MAIN, (("one", "completed"), ("two", "in_progress"))))
     assert _screen(story.out).splitlines() == [
         "  [code-1] Read a.py",
         "▶ may edit files (by approval)",
@@ -171,7 +171,7 @@ def test_a_row_is_told_when_its_state_changes_and_kept_as_it_is() -> None:
         AgentChanged(CHILD, MAIN, "code", "Fix it", Lifecycle.RUNNING, tool_calls=3),
         AgentChanged(CHILD, MAIN, "code", "Fix it", Lifecycle.COMPLETED, 2, 3, 1234, None, 1.5),
     ):
-        story.take(row)
+        story.receive(row)
     first, last = _screen(story.out).splitlines()
     assert first == "  ⧉ code-1 running: Fix it"
     assert last == "  ⧉ code-1 completed: Fix it (3 tool calls, 1,234 tokens, 1.5 s, unknown cost)"
@@ -182,8 +182,8 @@ def test_steps_are_those_of_the_main_agent() -> None:
     """A sub-agent's answers count in its own row; those of a process that was killed count as well."""
     story = SessionPrinter(io.StringIO())
     message = {"role": "assistant", "content": [{"type": "text", "text": "Hm."}]}
-    story.take(AnswerArrived(MAIN, 401, message, Usage(), 0.1))
-    story.take(AnswerArrived(CHILD, 1, message, Usage(), 0.1))
+    story.receive(AnswerArrived(MAIN, 401, message, Usage(), 0.1))
+    story.receive(AnswerArrived(CHILD, 1, message, Usage(), 0.1))
     assert story.steps == 401
 
 

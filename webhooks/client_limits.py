@@ -68,7 +68,7 @@ class Clients:
         elif len(self._open) > self.limits.connections:
             self._cut_off("")
 
-    def forget(self, client: Client) -> None:
+    def release(self, client: Client) -> None:
         """Stop counting a connection."""
         self._open.pop(client, None)
         self._waiting.pop(client, None)
@@ -83,7 +83,7 @@ class Clients:
     def _cut_off(self, site: str) -> None:
         """Cut off the slowest client, of one site if one is named. The newest connection is always a candidate."""
         slowest = next(client for client in self._waiting if site in {"", self._open[client]})
-        self.forget(slowest)
+        self.release(slowest)
         slowest.cut_off()
 
 
@@ -141,7 +141,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop counting the connection."""
         self._start_timer(inf)
-        self.clients.forget(self)
+        self.clients.release(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

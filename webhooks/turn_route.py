@@ -80,9 +80,7 @@ def add_turns(app: FastAPI, turns: TurnPoster) -> None:
     async def post(
         request: Request,
         path: Annotated[ThreadPath, Depends()],
-        idempotency_key: Annotated[
-            str, Header(pattern=r"^[!-~]{1,128}$", description="Your name for the comment.")
-        ],
+        idempotency_key: Annotated[str, Header(pattern=r"^[!-~]{1,128}$", description="Your name for the comment.")],
     ) -> Response:
         """Post what you say on a thread: the comment is yours, made with your token.
 

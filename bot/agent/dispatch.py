@@ -250,7 +250,7 @@ async def run_call(session: Session, prepared: PreparedCall, results: dict[str, 
         output = ToolOutput(prepared.text if isinstance(prepared, RefusedCall) else CANCELLED, is_error=True)
     output = _cap_output(output)
     output = _with_images(output, [*session.history, {"content": [*results.values()]}])
-    session.resources.alarm.listen(output.text)
+    session.resources.alarm.check_text(output.text)
     session.monitor.count_result(call["name"], output)
     brought = isinstance(prepared, ReadyCall) and TOOLS.get(call["name"], Entrance.WEB).brings_strangers
     if brought or output.details.get("strangers") or session.is_untrusted:  # by a sub-agent

@@ -31,7 +31,7 @@ class HeldEvents:
     _events: deque[AgentEvent | AnswerStarted] = field(default_factory=deque)
     _emit: Sink | None = None
 
-    async def take(self, event: AgentEvent | AnswerStarted) -> None:
+    async def receive(self, event: AgentEvent | AnswerStarted) -> None:
         """Keep an event, or pass it on."""
         if self._emit is None:
             self._events.append(event)
@@ -80,7 +80,7 @@ class EagerCalls:
     _started: dict[str, EagerCall] = field(default_factory=dict)
     _open: bool = True
     """Whether every call so far could start."""
-    _taken: bool = False
+    _claimed: bool = False
     _stamps: dict[str, str] = field(init=False)
     _places: asyncio.Semaphore = field(init=False)
 
@@ -113,15 +113,15 @@ class EagerCalls:
         started = self._started.get(call["id"])
         return started.ready if started is not None else None
 
-    def take(self, calls: Sequence[Json]) -> dispatch.StartedCalls:
+    def claim(self, calls: Sequence[Json]) -> dispatch.StartedCalls:
         """Hand the started calls over to the complete answer, which keeps what they did."""
-        self._taken = True
+        self._claimed = True
         return {call["id"]: self._started[call["id"]].finish for call in calls if call["id"] in self._started}
 
     async def discard(self) -> None:
-        """Cancel what still runs. Unless it was taken, forget what was read; calls of a new answer may start then."""
+        """Cancel what still runs. Unless it was claimed, drop what was read; calls of a new answer may start then."""
         await asyncio.gather(*(task.cancel() for task in self._started.values()))
-        if self._started and not self._taken:
+        if self._started and not self._claimed:
             self._started.clear()
             self.results.clear()
             self.session.context.stamps.clear()
@@ -132,7 +132,7 @@ class EagerCalls:
         """Return a call that may start now, counted. Otherwise nothing is counted."""
         if call["id"] in self.session.call_ids or call["id"] in self._started:
             return None
-        self.session.resources.alarm.listen(json.dumps(call, ensure_ascii=False))
+        self.session.resources.alarm.check_text(json.dumps(call, ensure_ascii=False))
         prepared = dispatch.prepare(self.session, call)
         if not isinstance(prepared, dispatch.ReadyCall) or not dispatch.is_safe(prepared):
             return None
@@ -147,4 +147,4 @@ class EagerCalls:
     async def _run(self, ready: dispatch.ReadyCall, events: HeldEvents) -> None:
         """Run a call in its place, keeping its events until somebody takes them."""
         async with nullcontext() if ready.tool.starts_subagents else self._places:
-            await dispatch.run_call(self.session, ready, self.results, events.take)
+            await dispatch.run_call(self.session, ready, self.results, events.receive)

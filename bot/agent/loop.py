@@ -131,7 +131,7 @@ async def _run_tools(session: Session, completed: AnswerCompleted, eager: EagerC
     if any(isinstance(call, dispatch.SuspendedCall) for call in prepared):
         session.commit(completed)
         return Ended(session.agent, End.SUSPENDED, text_of(completed.message))
-    started = eager.take(calls)
+    started = eager.claim(calls)
     prepared = [call if call.call["id"] in started else dispatch.admit(session, call) for call in prepared]
     if dispatch.are_repeatable(prepared):
         session.save_unfinished_answer(completed)

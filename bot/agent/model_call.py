@@ -109,7 +109,7 @@ def _book_answer(session: Session, completed: AnswerCompleted) -> AnswerComplete
     """Book what a complete answer costs, and return it with call ids that the session has not seen."""
     completed = replace(completed, message=unique_call_ids(completed.message, session.call_ids))
     session.log.book_answer(completed)
-    session.resources.alarm.listen(json.dumps(completed.message, ensure_ascii=False))
+    session.resources.alarm.check_text(json.dumps(completed.message, ensure_ascii=False))
     if completed.stop_reason != "model_context_window_exceeded":  # otherwise the last compaction made no room
         session.measure(completed.usage, session.resources.model.abilities(session.prefix.model).window)
     return completed

@@ -42,7 +42,7 @@ class SessionLog:
         """Book an answer that is not part of the conversation, note its cost, and check it for canaries (X3)."""
         self.book_answer(completed, seconds)
         self.note(ASIDE, answer_facts(completed))
-        self.resources.alarm.listen(json.dumps(completed.message, ensure_ascii=False))
+        self.resources.alarm.check_text(json.dumps(completed.message, ensure_ascii=False))
 
 
 def answer_facts(completed: AnswerCompleted) -> Json:

@@ -29,9 +29,9 @@ from bot.core.thread_state import ThreadState
 from bot.github import repository
 from bot.github.permissions import Roles
 from bot.github.pull_checks import PullCheckReader
-from bot.github.relevance import Listening
+from bot.github.relevance import KnownBot
 from bot.github.tracking import TrackingIssues
-from bot.github.turns import Listener
+from bot.github.turns import BotIdentity
 from bot.ports import Clock, Journal
 from bot.service.connections import READING_RUNS, Connections, RepositoryAccess, ServedRepository
 from bot.service.host_port import LookedAt
@@ -156,9 +156,9 @@ class GitHubHost:
         """
         return self._resting.rests(address, self.clock.now())
 
-    def listening(self, repository: int) -> Listening | None:
+    def known_bot(self, repository: int) -> KnownBot | None:
         """Return what the bot listens to in a repository, as the last look there read it; None if there was none."""
-        return self._contexts.listening.get(RepositoryId(repository))
+        return self._contexts.known_bots.get(RepositoryId(repository))
 
     def looked_at(self, address: ThreadAddress) -> LookedAt:
         """Return what the last look at a thread found out."""
@@ -202,7 +202,7 @@ class GitHubHost:
         """
         listings = [listing async for listing in self.connections.listings(self.only)]
         if self.recorder is not None and not self.only:
-            await self.recorder.take_served(listings)
+            await self.recorder.record_served(listings)
         return tuple([address for _, listed in listings for address in await self._open_in_each(listed or ())])
 
     async def waits(self) -> bool:
@@ -234,11 +234,11 @@ class GitHubHost:
             return address.installation
         return (await self.connections.repository_by_name(repository.Address.of_thread(address))).installation
 
-    async def listener(self, installation: int | None, number: int, at: repository.Address) -> Listener:
+    async def identity(self, installation: int | None, number: int, at: repository.Address) -> BotIdentity:
         """Return what the bot listens to in a repository now, by its configuration."""
         reached = await self.connections.reach(installation, number, at)
         keys, _, _ = await self._contexts.configuration(reached.client, at)
-        return Listener(await self.connections.bot(reached.client), keys.mention, frozenset(keys.ask.bots))
+        return BotIdentity(await self.connections.bot(reached.client), keys.mention, frozenset(keys.ask.bots))
 
     async def served_repositories(self) -> tuple[ServedRepository, ...]:
         """Return the repositories that are served."""
@@ -302,7 +302,7 @@ class GitHubHost:
     async def mention(self, address: ThreadAddress) -> str:
         """Return how commands to the bot begin in a thread's repository, by its configuration."""
         at = repository.Address.of_thread(address)
-        return (await self.listener(address.installation, address.repository, at)).mention
+        return (await self.identity(address.installation, address.repository, at)).mention
 
     async def reindex(self) -> Mapping[str, int]:
         """Read the journals of all served repositories, and return how many threads each has, by ``owner/name``.
@@ -355,7 +355,7 @@ class GitHubHost:
             states[address] = state
             self._resting.record_listing(address, state, reached.refs.head)
         if self.recorder is not None:
-            await self.recorder.take_listing(served.id, read_journals, every=every)
+            await self.recorder.record_listing(served.id, read_journals, every=every)
         return states
 
     async def _waits_in(self, served: ServedRepository) -> bool:

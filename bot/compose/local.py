@@ -218,7 +218,7 @@ class _RunParts:
             checks=NoChecks(),
             settings=local_work_settings(work),
             policy=Policy(role=Role.READ, high_needs=1),
-            listener=combine_listeners(printer.take, spans.take),
+            listener=combine_listeners(printer.receive, spans.receive),
             redactor=redactor,
             agents=partial(agents_of, self.mirror, source.head),
             work_session=planning_session,

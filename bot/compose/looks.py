@@ -37,7 +37,7 @@ async def look_once(settings: Settings, thread: str, out: TextIO) -> TerminalRun
         address = await thread_of(host, match[1], int(match[2]))
         printer = SessionPrinter(out, host.redactor)
         async with host.thread_context(address) as context:
-            final = await engine.look(replace(context, listener=combine_listeners(printer.take, context.listener)))
+            final = await engine.look(replace(context, listener=combine_listeners(printer.receive, context.listener)))
             return TerminalRun(final, context.resources.ledger, printer)
 
 
@@ -55,12 +55,12 @@ async def unreported_threads(host: GitHubHost) -> tuple[ThreadAddress, ...]:
     """
     threads: list[ThreadAddress] = []
 
-    async def take(address: ThreadAddress, keys: frozenset[str]) -> None:
+    async def collect(address: ThreadAddress, keys: frozenset[str]) -> None:
         marked = any(key.startswith(MARKS) for key in host.heard_turns(address.repository, address.number))
         if not (marked and all(key.startswith(CHANGED) for key in keys)):
             threads.append(address)
 
-    await Reconciler(host, UNHEARD_SPAN).read(take)
+    await Reconciler(host, UNHEARD_SPAN).read(collect)
     return tuple(threads)
 
 

@@ -36,7 +36,7 @@ from bot.github.repository import Address
 from bot.github.tracking import IssueText, TrackingIssues
 from bot.service.connections import ServedRepository
 from bot.workflow.journal.writing import read_state
-from bot.workflow.maintaining import offer_again, preview_occurrence, refuse_occurrence, take_occurrence, track_task
+from bot.workflow.maintaining import journal_occurrence, offer_again, preview_occurrence, refuse_occurrence, track_task
 from bot.workflow.thread_context import WorkSettings
 
 SHOWN: Final = 5
@@ -158,7 +158,7 @@ class MaintenancePass:
         run_now = next((tick for tick in ticks if tick.label == RUN_NOW), None)
         occurrence = self._next_occurrence(task, tracked.history, run_now)
         if began := occurrence is not None:
-            tracked = await self._take(task, tracked, occurrence, _ticked_today(every.values(), occurrence))
+            tracked = await self._run_occurrence(task, tracked, occurrence, _ticked_today(every.values(), occurrence))
         await issues.show(tracked.issue, task.name, self._body(task, tracked.history), shown=text.body)
         return TaskStatus(task, tracked, began=began)
 
@@ -169,7 +169,7 @@ class MaintenancePass:
         async with self.host.thread_context(self.repository.thread(number)) as context:
             return _tracking_issue(number, await track_task(context, await read_state(context), plain_task(task)))
 
-    async def _take(
+    async def _run_occurrence(
         self, task: MaintenanceTask, tracked: TrackedTask, occurrence: Occurrence, elsewhere: Collection[str]
     ) -> TrackedTask:
         """Take in what people said on the thread, and then the occurrence. A mistake in the recipe ends it."""
@@ -183,7 +183,7 @@ class MaintenancePass:
                 state = await refuse_occurrence(context, state, occurrence, f"could not begin: {error}")
             else:
                 state = await track_task(context, state, full)
-                state = await take_occurrence(context, state, full, occurrence, elsewhere=elsewhere)
+                state = await journal_occurrence(context, state, full, occurrence, elsewhere=elsewhere)
         if state.stage in ON_ENTER and self.wake is not None:
             self.wake(address)
         elif state.stage in ON_ENTER:

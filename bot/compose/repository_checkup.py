@@ -313,6 +313,4 @@ async def _reader(connections: Connections, at: Address) -> GitHubClient:
 
 
 def _hidden(what: str, where: str) -> Finding:
-    return Finding(
-        f"{what}: this token cannot see it", f"check it there, or use another token: {where}", optional=True
-    )
+    return Finding(f"{what}: this token cannot see it", f"check it there, or use another token: {where}", optional=True)

@@ -35,19 +35,19 @@ def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] =
     redactor = redactor_for(settings)
     setup(*log, redactor=redactor)
 
-    async def look() -> int:
+    async def sweep_all() -> int:
         async with GitHubHost(settings, redactor=redactor) as host:
             code = await sweep_with(host, Inbox(settings.data_dir / "inbox"), repo, settings.service)
             await run_periodic_work(host, only=repo)
             return code
 
-    return asyncio.run(look())
+    return asyncio.run(sweep_all())
 
 
 async def run_periodic_work(host: GitHubHost, *, only: str | None = None) -> None:
     """Run the scheduled tasks that are due, then look at red checks, in all repositories or in one (OWNER/REPO)."""
     await run_due_tasks(host, only=only)
-    await look_at_red_checks(host, only=only)
+    await check_red_pulls(host, only=only)
 
 
 async def run_due_tasks(host: GitHubHost, *, only: str | None = None) -> None:
@@ -55,7 +55,7 @@ async def run_due_tasks(host: GitHubHost, *, only: str | None = None) -> None:
     await _visit_repositories(host, "scheduled tasks", lambda served: MaintenancePass(host, served).run(), only)
 
 
-async def look_at_red_checks(
+async def check_red_pulls(
     host: GitHubHost, wake: Callable[[ThreadAddress], None] | None = None, *, only: str | None = None
 ) -> None:
     """Look at each open pull request of the bot on which red checks lead to something.
@@ -63,14 +63,14 @@ async def look_at_red_checks(
     With `wake`, that is left to the looks that it begins.
     """
 
-    async def look(served: ServedRepository) -> None:
+    async def check_pulls(served: ServedRepository) -> None:
         for address in await host.pulls_to_check(served):
             if wake is None:
                 await host.look(address)
             else:
                 wake(address)
 
-    await _visit_repositories(host, "red checks", look, only)
+    await _visit_repositories(host, "red checks", check_pulls, only)
 
 
 async def _visit_repositories(

@@ -52,10 +52,10 @@ from bot.github.publishing_facts import PublishingReader
 from bot.github.pull_checks import PullCheckReader, PullChecksGateway
 from bot.github.pulls import GitHubPulls
 from bot.github.reach import repository_by_name
-from bot.github.relevance import Listening
+from bot.github.relevance import KnownBot
 from bot.github.repository_reader import GitHubReader
 from bot.github.task_checks import TaskGateway
-from bot.github.turns import Listener
+from bot.github.turns import BotIdentity
 from bot.ports import Clock, Journal
 from bot.receipts.envelope import is_receipt_of, sign_statement
 from bot.receipts.signing_keys import with_current_key_file
@@ -108,7 +108,7 @@ class ThreadContexts:
     parsed_texts: ParsedTextCache = field(default_factory=ParsedTextCache, init=False)
     states: StateCache = field(default_factory=StateCache, init=False)
     """The states of all threads as of the last reading of their journals."""
-    listening: dict[RepositoryId, Listening] = field(default_factory=dict, init=False)
+    known_bots: dict[RepositoryId, KnownBot] = field(default_factory=dict, init=False)
     """What the bot listens to in each repository, as the last look there read it."""
     _configurations: dict[RepositoryId, tuple[CommitId, CurrentConfiguration]] = field(default_factory=dict, init=False)
     """The configuration in the newest commit of each repository, and its mistake."""
@@ -127,7 +127,7 @@ class ThreadContexts:
         newest = await self._newest_configuration(access.client, facts)
         keys, mistake, blob = await self.pin_people(access, facts.id, newest)
         bot = await self.connections.bot(access.client)
-        self.listening[facts.id] = Listening(bot.id, keys.mention)
+        self.known_bots[facts.id] = KnownBot(bot.id, keys.mention)
         rules = Publishing(Screen(self.redactor, tuple(keys.secrets.examples)), committer_of(self.settings, bot))
         source, route = await self._source(access), egress_route_of(self.settings)
         workspace = GitWorkspace.on(source, self.settings.data_dir, sandbox_limits_of(keys), rules, route=route)
@@ -266,7 +266,7 @@ class _Parts:
             checks=PullChecksGateway(checks, self.reader.attribution),
             settings=self._work_settings(mistake),
             policy=policy_of(self.keys, self.bot.id),
-            listener=spans.take,
+            listener=spans.receive,
             redactor=shared.redactor,
             agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else no_agent_types,
             states=shared.states,
@@ -314,7 +314,7 @@ class _Parts:
         """Return the reader of the thread's repository. Check runs and logs take tokens of their own (W4)."""
         shared, client, at = self.shared, self.access.client, self.access.at
         roles, may_ask = Roles(client, at), self._work_settings().may_ask
-        attribution = Attribution(client, self.dialogue.listener, roles, shared.parsed_texts, may_ask)
+        attribution = Attribution(client, self.dialogue.identity, roles, shared.parsed_texts, may_ask)
         checks = shared.connections.check_results(self.address.installation, self.address.repository, at)
         show = partial(fetch_image_block, picture_fetcher_of(shared.settings))
         attached = AttachedPictures(client, at, self.dialogue.thread_as_read, attribution, show)
@@ -335,7 +335,7 @@ class _Parts:
             self.access.client,
             self.access.at,
             thread,
-            Listener(self.bot, keys.mention, frozenset(keys.ask.bots)),
+            BotIdentity(self.bot, keys.mention, frozenset(keys.ask.bots)),
             marker_key(key_of(shared.settings), self.facts.id),
             self.facts.default_branch,
             shared.parsed_texts,

@@ -16,7 +16,7 @@ from bot.clock import SystemClock
 from bot.compose.github import GitHubHost
 from bot.compose.maintenance_rounds import MaintenanceRounds, ServiceHost
 from bot.compose.overview_parts import recorder_of
-from bot.compose.sweep import look_at_red_checks
+from bot.compose.sweep import check_red_pulls
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
@@ -71,14 +71,14 @@ async def reporting_host(settings: Settings, redactor: Redactor, recorder: Recor
     """Yield the host of a service, whose threads are reported to the operator's webhook."""
     counters = Counters()
     notifier = Notifier(settings, SystemClock(), redactor, counters)
-    host = ServiceHost(settings, redactor=redactor, counters=counters, recorder=recorder, observe=notifier.take)
+    host = ServiceHost(settings, redactor=redactor, counters=counters, recorder=recorder, observe=notifier.send_new)
     async with notifier.running(), host:
         yield host
 
 
 def periodic_work(github: GitHubHost, rounds: MaintenanceRounds) -> PeriodicWork:
     """Return the periodic work of a service on GitHub."""
-    return PeriodicWork(Reconciler(github), rounds.run, partial(look_at_red_checks, github))
+    return PeriodicWork(Reconciler(github), rounds.run, partial(check_red_pulls, github))
 
 
 async def migrate_database(settings: Settings, *, finish: bool) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ class JournaledTurn:
     at: datetime
     foreign: bool = False
     strangers: bool = False
-    hands: tuple[int, ...] = ()
+    editors: tuple[int, ...] = ()
     hidden: Hidden = Hidden()
     waits: str | None = None
 
@@ -49,7 +49,7 @@ class JournaledTurn:
     def of(cls, turn: Turn) -> "JournaledTurn":
         """Return the part of a turn that the journal keeps."""
         actor, hidden = Actor(turn.actor.id, turn.actor.login), Hidden.of(turn.hidden)
-        return cls(turn.key, actor, turn.text, turn.at, turn.foreign, turn.strangers, turn.hands, hidden, turn.waits)
+        return cls(turn.key, actor, turn.text, turn.at, turn.foreign, turn.strangers, turn.editors, hidden, turn.waits)
 
     @property
     def day_and_author(self) -> tuple[str, int]:

@@ -141,7 +141,7 @@ def _decode_turn(body: Json) -> JournaledTurn:
         datetime.fromisoformat(body["turn_at"]),
         foreign=body.get("foreign", False),
         strangers=body.get("strangers", False),
-        hands=tuple(body.get("hands", ())),
+        editors=tuple(body.get("hands", ())),
         hidden=Hidden.from_json(body["hidden"]) if "hidden" in body else Hidden(),
         waits=body.get("waits"),
     )
@@ -156,7 +156,7 @@ def _encode_turn(turn: JournaledTurn) -> Json:
         "turn_at": turn.at.isoformat(),
         **({"foreign": True} if turn.foreign else {}),
         **({"strangers": True} if turn.strangers else {}),
-        **({"hands": list(turn.hands)} if turn.hands else {}),
+        **({"hands": list(turn.editors)} if turn.editors else {}),
         **({"hidden": turn.hidden.to_json()} if turn.hidden.count else {}),
         **({"waits": turn.waits} if turn.waits is not None else {}),
     }

@@ -269,7 +269,7 @@ def _answer_comments(asking: Asking, look: AnswerSnapshot, rules: AnswerRules) -
         if asking.matter is AskKind.QUESTION:
             edited = comment.edited or comment.by_mail
             reply = Reply(comment.by.actor, comment.at, words=comment.text, turn=comment.key, edited=edited)
-            yield replace(reply, hands=comment.hands)
+            yield replace(reply, editors=comment.hands)
         elif (spoken := grant_of(comment.text)) is not None:
             yield Reply(comment.by.actor, comment.at, words=spoken[1], grant=spoken[0], turn=comment.key)
 

@@ -155,7 +155,7 @@ def _request(entry: RequestEntry) -> Json:
         "turn": turn.key,
         "at": utc_text(turn.at),
         "text_sha256": _sha256(turn.text),
-        "editors": list(turn.hands),
+        "editors": list(turn.editors),
     }
 
 

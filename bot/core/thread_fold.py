@@ -94,7 +94,7 @@ def _add_turn(state: ThreadState, event: JournalEvent, turn: JournaledTurn, at: 
     asks = is_request or isinstance(event, moves.Retried)
     is_repeated = isinstance(event, moves.Retried | moves.Resumed)
     # The bot is the author of a request that a tick made; the person who ticked is in its `hands`.
-    people = turn.hands if turn.key.startswith(ASKED) else (turn.actor.id,)
+    people = turn.editors if turn.key.startswith(ASKED) else (turn.actor.id,)
     requests = {(who, f"{turn.at:%Y-%m-%d}", turn.key) for who in people} if is_request else set[tuple[int, str, str]]()
     is_owed = isinstance(event, notes.Heard) and bool(event.owes)
     return replace(

@@ -313,8 +313,8 @@ class ThreadState:
     @property
     def requesters(self) -> frozenset[int]:
         """Numeric ids of the people whose words the plan covers. With four eyes, none of them may approve it."""
-        asked = {who for entry in self.request_entries for who in (entry.said.actor.id, *entry.said.hands)}
-        return frozenset(asked.union(*(answer.hands for answer in self.answers)))
+        asked = {who for entry in self.request_entries for who in (entry.said.actor.id, *entry.said.editors)}
+        return frozenset(asked.union(*(answer.editors for answer in self.answers)))
 
     @property
     def hidden(self) -> Hidden:

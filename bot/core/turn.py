@@ -43,7 +43,7 @@ class Turn:
     """Whether this is no turn after all. It is journaled only so that it is not judged again."""
     strangers: bool = False
     """Whether the planner reads words of people on the thread who have no rights here, or that a mail may quote."""
-    hands: tuple[int, ...] = ()
+    editors: tuple[int, ...] = ()
     """Numeric ids of other people who may have written the words: those who edited them or renamed the thread, and the
     author that a label points at."""
     hidden: tuple[str, ...] = ()

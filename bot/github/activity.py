@@ -18,7 +18,7 @@ from bot.github.errors import Missing, RateLimited, require_present
 from bot.github.people import WHO, time
 from bot.github.repository import Address, repository_id
 from bot.github.threads import COMMENTS, GitHubThread, pull_request_fields, read_thread, subject
-from bot.github.turns import LABEL, Listener
+from bot.github.turns import LABEL, BotIdentity
 
 NEWEST: Final = 20
 """Number of comments and reviews of a thread that are read here. A thread that may have more new ones is looked at
@@ -93,19 +93,19 @@ class ActiveThread:
     thread: GitHubThread
     at: datetime
 
-    def unheard_keys(self, listener: Listener, since: datetime, heard: frozenset[str]) -> frozenset[str]:
+    def unheard_keys(self, identity: BotIdentity, since: datetime, heard: frozenset[str]) -> frozenset[str]:
         """Return the keys of unheard items that may address the bot, judged without parsing them."""
         thread = self.thread
         new = (post for post in thread.everything() if {post.key, post.version}.isdisjoint(heard))
-        keys = {post.key for post in new if listener.hears(post.actor) and listener.may_be_addressed(thread, post)}
-        if self._may_be_incomplete(since) or ("issue" not in keys and self._is_marked(listener)):
+        keys = {post.key for post in new if identity.accepts(post.actor) and identity.may_be_addressed(thread, post)}
+        if self._may_be_incomplete(since) or ("issue" not in keys and self._is_marked(identity)):
             keys.add(f"{CHANGED}{self.at:%Y%m%dT%H%M%S}")  # which part is new is unknown here
         return frozenset(keys)
 
-    def _is_marked(self, listener: Listener) -> bool:
+    def _is_marked(self, identity: BotIdentity) -> bool:
         """Return whether it is an issue that has the bot's label, or that the bot is assigned to."""
         thread = self.thread
-        return thread.pull is None and (LABEL in thread.labels or listener.bot.id in thread.assignees)
+        return thread.pull is None and (LABEL in thread.labels or identity.bot.id in thread.assignees)
 
     def _may_be_incomplete(self, since: datetime) -> bool:
         """Return whether something new may not have been read."""

@@ -24,7 +24,7 @@ from bot.github.parsed_texts import ParsedText, ParsedTextCache
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
 from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed
-from bot.github.turns import Listener
+from bot.github.turns import BotIdentity
 
 _BOX: Final = re.compile(r"- \[([ xX])\] ")
 _QUOTED: Final = re.compile(r"\s*(?:(?:[-*+]|\d+[.)])\s+)*>")
@@ -54,14 +54,14 @@ class AnswerReader:
     """Reads the possible answers on one thread."""
 
     threads: Threads
-    listener: Listener
+    identity: BotIdentity
     roles: Roles
     """The roles for this one look."""
     parsed_texts: ParsedTextCache
     may: Callable[[Author], bool]
     """Whether this person's words can be the answer. Comments by anybody else are not parsed."""
 
-    async def look(self, number: ThreadNumber, shown: str, posted: str, boxes: int) -> AnswerSnapshot:
+    async def read(self, number: ThreadNumber, shown: str, posted: str, boxes: int) -> AnswerSnapshot:
         """Return a live snapshot of the question posted with this text. A GitHub error makes it incomplete."""
         try:
             variables = {**self.threads.address.variables, "number": number, "question": shown}
@@ -76,11 +76,11 @@ class AnswerReader:
         if not subject:
             return AnswerSnapshot(complete=False)
         node = data["node"]
-        if not node or actor(node["author"]).id != self.listener.bot.id:
+        if not node or actor(node["author"]).id != self.identity.bot.id:
             return AnswerSnapshot(open=not is_closed(subject), gone=True, ticked=None)
         posted_at = time(node["createdAt"])
         comments = await self.threads.comments_since(number, subject["comments"], posted_at)
-        newer = [comment for comment in comments if comment.at > posted_at and self.listener.hears(comment.actor)]
+        newer = [comment for comment in comments if comment.at > posted_at and self.identity.accepts(comment.actor)]
         edits = list(_edits(node, posted, boxes))
         people = {comment.actor for comment in newer} | {by for by, *_ in edits}
         await self.roles.prefetch_roles(people)
@@ -110,12 +110,12 @@ class AnswerReader:
     def _can_answer(self, post: ThreadPost) -> bool:
         """Return whether a comment speaks to everybody or to the bot, and holds no command."""
         text, parsed = self._own_text(post), self._parse(post)
-        commands = (parse(line, self.listener.mention) for line in parsed.lines)
+        commands = (parse(line, self.identity.mention) for line in parsed.lines)
         is_for_bot = any(
             isinstance(command, Command) or (isinstance(command, UnknownCommand) and command.nearest)
             for command in commands
         )
-        first = without_mention(next(iter(parsed.lines), ""), self.listener.mention)
+        first = without_mention(next(iter(parsed.lines), ""), self.identity.mention)
         is_said = post.by_mail or grant_of(text) is None or grant_of(first) is not None  # nobody allows in a quote
         return bool(text) and not is_for_bot and is_said and (parsed.speaks or mention_pattern().match(text) is None)
 
@@ -129,10 +129,10 @@ class AnswerReader:
         first = visible_title(mail.first_line(post.body)).text
         shown = first if post.by_mail else self._parse(post).shown.text
         own = "\n".join(line for line in shown.split("\n") if not _QUOTED.match(line))
-        return without_mention(own, self.listener.mention).strip()
+        return without_mention(own, self.identity.mention).strip()
 
     def _parse(self, post: ThreadPost) -> ParsedText:
-        return self.parsed_texts.parse(post.body, self.listener.mention, by_mail=post.by_mail)
+        return self.parsed_texts.parse(post.body, self.identity.mention, by_mail=post.by_mail)
 
 
 def ticks(text: str | None, posted: str, boxes: int) -> frozenset[int] | None:

@@ -21,7 +21,7 @@ from bot.github.edit_history import Provenance, provenances
 from bot.github.parsed_texts import ParsedTextCache
 from bot.github.people import rest_actor, time
 from bot.github.permissions import Roles
-from bot.github.turns import Listener
+from bot.github.turns import BotIdentity
 
 WITHHELD: Final = "(Withheld here, because people who may not ask may have written it.)"
 
@@ -53,7 +53,7 @@ class Attribution:
     """Attributes texts of one repository."""
 
     client: GitHubClient
-    listener: Listener
+    identity: BotIdentity
     roles: Roles
     parsed_texts: ParsedTextCache
     may_ask: Callable[[Actor, Role | None], bool]
@@ -63,7 +63,7 @@ class Attribution:
         if not items:
             return ()
         known = await self._provenances(items)
-        people = {item.node for item in items if item.actor.id != self.listener.bot.id}
+        people = {item.node for item in items if item.actor.id != self.identity.bot.id}
         own = people & await self._select_trusted(items, known)
         mails = {node for node, provenance in known.items() if provenance.by_mail}
 
@@ -78,7 +78,7 @@ class Attribution:
 
     async def is_trusted(self, actor: Actor) -> bool:
         """Return whether an account is the bot's own or belongs to somebody who may ask."""
-        return actor.id == self.listener.bot.id or self.may_ask(actor, await self.roles.of(actor))
+        return actor.id == self.identity.bot.id or self.may_ask(actor, await self.roles.of(actor))
 
     def clean(self, text: str) -> str:
         """Return a text without secrets (X3)."""
@@ -103,7 +103,7 @@ class Attribution:
         return {text.node for text, past in found if past.editors <= {text.actor.id}}
 
     async def _head(self, text: WrittenText, *, by_mail: bool) -> str:
-        if text.actor.id == self.listener.bot.id:
+        if text.actor.id == self.identity.bot.id:
             right = "the bot"
         else:
             right = "may ask" if await self.is_trusted(text.actor) else "may not ask"
@@ -111,7 +111,7 @@ class Attribution:
         return f"{text.what} by @{text.actor.login} ({right}), {text.at:%Y-%m-%d %H:%M} UTC"
 
     def _text(self, text: WrittenText, longest: int, *, titled: bool, by_mail: bool) -> str:
-        shown = self.parsed_texts.parse(text.markdown, self.listener.mention, by_mail=by_mail).shown.text
+        shown = self.parsed_texts.parse(text.markdown, self.identity.mention, by_mail=by_mail).shown.text
         above = f"{text.title if titled else ''}\n{text.place}"
         lines = [line for above_line in above.splitlines() if (line := visible_title(above_line).text)]
         return cut(self.clean("\n\n".join(filter(None, ("\n".join(lines), shown)))), longest)

@@ -12,11 +12,11 @@ from bot.github.activity import active_threads, repository_activity
 from bot.github.client import GitHubClient
 from bot.github.parsed_texts import ParsedText, ParsedTextCache
 from bot.github.repository import Address
-from bot.github.turns import Listener
+from bot.github.turns import BotIdentity
 
 
 async def asked_before(
-    client: GitHubClient, address: Address, listener: Listener, turn: Turn, *, parsed_texts: ParsedTextCache
+    client: GitHubClient, address: Address, identity: BotIdentity, turn: Turn, *, parsed_texts: ParsedTextCache
 ) -> AsyncIterator[tuple[int, str]]:
     """Yield the thread and key of each request that the turn's author made before it on the same day."""
     day = turn.at.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -24,10 +24,10 @@ async def asked_before(
         for post in activity.thread.everything():
             is_own = post.actor.id == turn.actor.id
             is_earlier_today = day <= post.at and (post.at, post.key) < (turn.at, turn.key)
-            if not (is_own and is_earlier_today and listener.is_addressed(activity.thread, post, parsed_texts)):
+            if not (is_own and is_earlier_today and identity.is_addressed(activity.thread, post, parsed_texts)):
                 continue
-            parsed = parsed_texts.parse(post.body, listener.mention, by_mail=post.by_mail)
-            if _is_request(parsed, listener.mention):
+            parsed = parsed_texts.parse(post.body, identity.mention, by_mail=post.by_mail)
+            if _is_request(parsed, identity.mention):
                 yield int(activity.thread.number), post.key
 
 

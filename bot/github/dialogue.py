@@ -37,7 +37,7 @@ from bot.github.reviews import Reviews
 from bot.github.snapshot import SnapshotReader
 from bot.github.thread_quotes import ThreadQuotes, with_older_comments
 from bot.github.threads import GitHubThread, Threads
-from bot.github.turns import MARKS, Listener, TurnReader, has_strangers
+from bot.github.turns import MARKS, BotIdentity, TurnReader, has_strangers
 from bot.ports import PostedComment, ThreadFence
 
 FRESH_AGE: Final = timedelta(minutes=1)
@@ -67,7 +67,7 @@ class GitHubDialogue:
     client: GitHubClient
     address: Address
     thread: ThreadNumber
-    listener: Listener
+    identity: BotIdentity
     key: Key
     base: str
     parsed_texts: ParsedTextCache
@@ -87,7 +87,7 @@ class GitHubDialogue:
     _signed: set[tuple[str, Acknowledgment]] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
-        self.comments = Comments(self.client, self.address, self.thread, self.listener.bot, self.key, self.fence)
+        self.comments = Comments(self.client, self.address, self.thread, self.identity.bot, self.key, self.fence)
         self._threads = Threads(self.client, self.address)
         self._progress = Progress(self.comments)
 
@@ -115,11 +115,11 @@ class GitHubDialogue:
         self._read = await self._threads.back_to(thread, seen, heard_until)
         if self._read.closed and OPEN_LABEL in self._read.labels and self.settings.label_threads:
             await unlabel_as_open(self.client, self.address, self.thread)
-        turns = await TurnReader(self.listener, roles, self.parsed_texts, may_act).turns(self._read, seen)
+        turns = await TurnReader(self.identity, roles, self.parsed_texts, may_act).turns(self._read, seen)
         if not self.settings.untrusted_context or all(turn.aside for turn in turns):
             return turns
-        beside = await has_strangers(self._read, self.listener, roles)
-        return [replace(turn, strangers=(turn.strangers or beside) and not turn.aside) for turn in turns]
+        others_speak = await has_strangers(self._read, self.identity, roles)
+        return [replace(turn, strangers=(turn.strangers or others_speak) and not turn.aside) for turn in turns]
 
     async def thread_as_read(self) -> GitHubThread:
         """Return the thread as it was when its turns were read."""
@@ -150,7 +150,7 @@ class GitHubDialogue:
     async def asked_before(self, turn: Turn) -> Collection[str]:
         """Return the requests that the turn's author made earlier on the same day, on all threads of the repository."""
         try:
-            requests = asked_before(self.client, self.address, self.listener, turn, parsed_texts=self.parsed_texts)
+            requests = asked_before(self.client, self.address, self.identity, turn, parsed_texts=self.parsed_texts)
             return {f"{thread}/{key}" async for thread, key in requests}
         except PlangateError as error:
             _log.warning("a person's requests of this day cannot be counted: %s", error)
@@ -178,7 +178,7 @@ class GitHubDialogue:
             return
         alone = replace(thread, labels=frozenset(), assignees=frozenset(), moved=False)
         others = {post.key for post in thread.everything()} - {reported.key}
-        for turn in await TurnReader(self.listener, roles, self.parsed_texts, may_ask).turns(alone, others):
+        for turn in await TurnReader(self.identity, roles, self.parsed_texts, may_ask).turns(alone, others):
             if turn.key == reported.key and may_ask(turn):
                 await self._sign(turn.key, Acknowledgment.SEEN)
 
@@ -215,7 +215,7 @@ class GitHubDialogue:
         """Return a live snapshot of everything that decides about this plan; an incomplete one on failure (A1, A3)."""
         reader = SnapshotReader(
             threads=self._threads,
-            listener=self.listener,
+            identity=self.identity,
             branch=self.base,
             roles=self._roles,
             posted=self._plan,
@@ -225,7 +225,7 @@ class GitHubDialogue:
             pushed=pushed,
             begun=tuple(self._text_with_work_begun(plan, line) for line in begun),
         )
-        return await reader.look(plan, shown)
+        return await reader.read(plan, shown)
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
         """Post, in one comment per plan, why the plan is not approved (A5)."""
@@ -261,8 +261,8 @@ class GitHubDialogue:
     async def answers(self, asking: Asking, shown: str, *, who: str, may: Callable[[Author], bool]) -> AnswerSnapshot:
         """Return a live snapshot of the question's boxes, their edits, and later comments; an incomplete one on
         failure."""
-        reader = AnswerReader(self._threads, self.listener, self._roles(), self.parsed_texts, may)
-        return await reader.look(self.thread, shown, self._question(asking, who), asking.boxes)
+        reader = AnswerReader(self._threads, self.identity, self._roles(), self.parsed_texts, may)
+        return await reader.read(self.thread, shown, self._question(asking, who), asking.boxes)
 
     async def explain_ignored_answers(self, text: str, ask: int) -> None:
         """Post once per question why no answer counts yet."""
@@ -318,17 +318,17 @@ class GitHubDialogue:
         """Yield id, text, and marker of each comment that the bot made on a thread, without those to be ignored."""
         for post in thread.comments if thread else ():
             number, mark = int(post.key.removeprefix("comment-")), marker.parse(post.body)
-            if mark is None or post.actor.id != self.listener.bot.id or number <= self.comments.after:
+            if mark is None or post.actor.id != self.identity.bot.id or number <= self.comments.after:
                 continue
             if mark.thread == self.thread and mark.holds(self.key.mac):
                 yield number, post.body, mark
 
     def _plan(self, plan: PlanDocument) -> str:
         """Return the comment of a plan exactly as it is posted, so that the two can be compared."""
-        return self.client.redactor.redact(plan_comment(plan, self.listener.mention))
+        return self.client.redactor.redact(plan_comment(plan, self.identity.mention))
 
     def _text_with_work_begun(self, plan: PlanDocument, line: str) -> str:
-        return self.client.redactor.redact(f"{line}\n\n{plan_comment(plan, self.listener.mention)}")
+        return self.client.redactor.redact(f"{line}\n\n{plan_comment(plan, self.identity.mention)}")
 
     def _question(self, asking: Asking, who: str) -> str:
         return self.client.redactor.redact(question_text(asking, who))
@@ -346,7 +346,7 @@ class GitHubDialogue:
 
     def _quotes(self, thread: GitHubThread, requested: Collection[str]) -> ThreadQuotes:
         own = frozenset("issue" if key.startswith(MARKS) else key for key in requested)
-        return ThreadQuotes(thread, self.parsed_texts, self.listener, own)
+        return ThreadQuotes(thread, self.parsed_texts, self.identity, own)
 
     async def _pull(self, planned: Collection[str]) -> str:
         """Return the pull request as text, with the lines that the newest review among these turns is about."""

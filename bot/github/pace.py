@@ -63,7 +63,7 @@ class Bucket:
         """Return the seconds until it holds a token, or a number that is not positive if it holds one."""
         return self.full_at - (self.size - 1) * between - now
 
-    def take(self, now: float, between: float) -> None:
+    def spend(self, now: float, between: float) -> None:
         """Take one token."""
         self.full_at = max(self.full_at, now) + between
 
@@ -110,13 +110,13 @@ class WritePace:
         Reactions queue with at most one other write at a time.
         """
         if reaction:
-            async with self._take_turn():
+            async with self._wait_in_line():
                 yield
             return
         async with self._other_turn:
             await self._wait(self._other_wait())
-            async with self._take_turn():
-                self._others.take(self.clock.monotonic(), self.between)
+            async with self._wait_in_line():
+                self._others.spend(self.clock.monotonic(), self.between)
                 yield
 
     def record(self, headers: Mapping[str, str]) -> None:
@@ -129,12 +129,12 @@ class WritePace:
         self._shut_until = max(self._shut_until, self.clock.monotonic() + seconds)
 
     @asynccontextmanager
-    async def _take_turn(self) -> AsyncIterator[None]:
+    async def _wait_in_line(self) -> AsyncIterator[None]:
         async with self._turn:
             await self._wait(max(self._shut_until - self.clock.monotonic(), self._wait_for_room()))
             now = self.clock.monotonic()
             self._writes.append(now)
-            self._all.take(now, self.between)
+            self._all.spend(now, self.between)
             yield
 
     def _other_wait(self) -> float:

@@ -51,7 +51,7 @@ class Roles:
         if actor.kind is not ActorKind.USER or not actor.id:
             return Role.NONE  # only people are collaborators
         if actor.id not in self._known:
-            self._known[actor.id] = await self._look_up(actor)
+            self._known[actor.id] = await self._fetch_role(actor)
         return self._known[actor.id]
 
     async def is_listed(self, actor: Actor) -> bool | None:
@@ -92,7 +92,7 @@ class Roles:
         roles = {actor.id: there.get(actor.id, Role.NONE) for actor in actors}
         self._known |= {who: role for who, role in roles.items() if role < Role.TRIAGE}
 
-    async def _look_up(self, actor: Actor) -> Role | None:
+    async def _fetch_role(self, actor: Actor) -> Role | None:
         try:
             path = f"{self.address.path}/collaborators/{quote(actor.login, safe='')}/permission"
             answer = await self.client.get(path)

@@ -11,10 +11,10 @@ from bot.core.markdown.visible import may_name
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
-    """What the bot listens to in a repository, by the configuration that was read last."""
+class KnownBot:
+    """The bot in a repository: its account and its name, by the configuration that was read last."""
 
-    bot: int
+    id: int
     """Numeric id of the bot's account."""
     mention: str
 
@@ -31,13 +31,13 @@ class DeliveryReport:
     """What was written: the thread's title and first text and, if the delivery is about one, the comment or review."""
     is_relevant: bool = False
     """Whether it matters regardless of its texts: the thread has the bot's label or branch, or something was merged,
-    which may change what the bot listens to."""
+    which may change the configuration."""
 
 
-def needs_look(report: DeliveryReport, listening: Listening, *, is_open: bool) -> bool:
+def needs_look(report: DeliveryReport, bot: KnownBot, *, is_open: bool) -> bool:
     """Return whether a look could find something. `is_open`: something waits or is under way on the thread."""
-    if report.doer == listening.bot:
+    if report.doer == bot.id:
         return False
-    if is_open or report.is_relevant or listening.bot in report.people:
+    if is_open or report.is_relevant or bot.id in report.people:
         return True
-    return any(may_name(text, listening.mention) for text in report.texts)
+    return any(may_name(text, bot.mention) for text in report.texts)

@@ -27,7 +27,7 @@ from bot.github.parsed_texts import ParsedTextCache
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
 from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed
-from bot.github.turns import SHORT, Listener
+from bot.github.turns import SHORT, BotIdentity
 
 FILES_LIMIT: Final = 300
 """The compare API lists at most this many files
@@ -88,7 +88,7 @@ class SnapshotReader:
     """Takes snapshots of one thread. `branch` is the default branch, which plans for an issue are made for."""
 
     threads: Threads
-    listener: Listener
+    identity: BotIdentity
     branch: str
     roles: Callable[[], Roles]
     """Creates the roles for one look."""
@@ -104,7 +104,7 @@ class SnapshotReader:
     begun: tuple[str, ...] = ()
     """Other texts that the comment may show and the journal accounts for: the same plan after its work began (A4b)."""
 
-    async def look(self, plan: PlanDocument, shown: str) -> Snapshot:
+    async def read(self, plan: PlanDocument, shown: str) -> Snapshot:
         """Return a snapshot. A GitHub error makes it incomplete; none is raised."""
         try:
             branch = f"refs/heads/{self.onto or self.branch}"
@@ -124,7 +124,7 @@ class SnapshotReader:
             return Snapshot(ShownPlan(plan.expires), overtaken=True, plans=plan.plan)
         if repository["ref"] is None:
             return Snapshot(ShownPlan(plan.expires), complete=False, plans=plan.plan)
-        if not node or not subject or actor(node["author"]).id != self.listener.bot.id:
+        if not node or not subject or actor(node["author"]).id != self.identity.bot.id:
             closed_at, gone = _closing_time(subject) if subject else None, ShownPlan(plan.expires, hidden=True)
             return Snapshot(gone, open=bool(subject) and closed_at is None, closed_at=closed_at, plans=plan.plan)
         past = history(node, self.posted(plan), self.begun)
@@ -133,7 +133,7 @@ class SnapshotReader:
         roles = self.roles()
         actors = {opinion.actor for opinion in votes} | {comment.actor for comment in commented}
         silent = await asyncio.to_thread(self._silent_people, commented) if roles.teams else set[Actor]()
-        people = await _look_up_people(actors, roles, self.approve, silent - {opinion.actor for opinion in votes})
+        people = await _read_people(actors, roles, self.approve, silent - {opinion.actor for opinion in votes})
         opinions = [*votes, *await asyncio.to_thread(self._commands, commented, people)]
         candidates = tuple(
             replace(opinion, role=people[opinion.actor].role, listed=people[opinion.actor].listed)
@@ -182,7 +182,7 @@ class SnapshotReader:
     async def _deciding_comments(self, plan: PlanDocument, connection: Json, posted: datetime) -> list[ThreadPost]:
         """Return the comments since the plan was posted that may approve or reject it, judged without parsing them."""
         comments = await self.threads.comments_since(plan.thread, connection, posted)
-        bot, mention = self.listener.bot, self.listener.mention
+        bot, mention = self.identity.bot, self.identity.mention
         others = [comment for comment in comments if comment.actor.id != bot.id]
         return [comment for comment in others if may_name(comment.body, mention) and _may_decide(comment.body)]
 
@@ -192,12 +192,12 @@ class SnapshotReader:
         speaking = {
             comment.actor
             for comment in comments
-            if len(comment.body) > SHORT or decisions(comment, self._lines(comment), self.listener.mention)
+            if len(comment.body) > SHORT or decisions(comment, self._lines(comment), self.identity.mention)
         }
         return {comment.actor for comment in comments} - speaking
 
     def _lines(self, comment: ThreadPost) -> Sequence[str]:
-        return self.parsed_texts.parse(comment.body, self.listener.mention, by_mail=comment.by_mail).lines
+        return self.parsed_texts.parse(comment.body, self.identity.mention, by_mail=comment.by_mail).lines
 
     def _commands(self, comments: Sequence[ThreadPost], people: Mapping[Actor, "_Person"]) -> list[Candidate]:
         """Return the opinions that comments express on the plan.
@@ -211,7 +211,7 @@ class SnapshotReader:
                 lines = self._lines(comment)
             else:
                 lines = [*map(without_item_mark, comment.body.splitlines())] if len(comment.body) <= SHORT else ()
-            candidates += decisions(comment, lines, self.listener.mention)
+            candidates += decisions(comment, lines, self.identity.mention)
         return candidates
 
     async def _drifted_files(self, plan: PlanDocument, head: CommitId) -> tuple[str, ...]:
@@ -295,7 +295,7 @@ class _Person:
         return self.role is not None and (self.listed is not None or barred)
 
 
-async def _look_up_people(
+async def _read_people(
     actors: Collection[Actor], roles: Roles, lowest: Role, silent: Collection[Actor]
 ) -> dict[Actor, _Person]:
     """Return the role of each person, and whether the person is listed.

@@ -16,7 +16,7 @@ from bot.core.lines import cut_middle
 from bot.core.markdown.visible import visible_title
 from bot.github.parsed_texts import ParsedTextCache
 from bot.github.threads import CATCH_UP, GitHubThread, ThreadPost, Threads
-from bot.github.turns import Listener
+from bot.github.turns import BotIdentity
 
 OPENING_LIMIT: Final = 20_000
 """Characters of the opening post that are shown; its middle is cut."""
@@ -43,7 +43,7 @@ class ThreadQuotes:
 
     thread: GitHubThread
     parsed_texts: ParsedTextCache
-    listener: Listener
+    identity: BotIdentity
     requested: frozenset[str] = frozenset()
     """Keys and global ids of the posts that are part of the task."""
 
@@ -58,7 +58,7 @@ class ThreadQuotes:
     def hidden_fragments(self) -> tuple[str, ...]:
         """Return the invisible fragments of what is quoted, except the bot's."""
         opening = self._quote(self.thread.opened, OPENING_LIMIT)
-        others = [quote for quote in (opening, *self._newest_entries()) if quote.said.actor.id != self.listener.bot.id]
+        others = [quote for quote in (opening, *self._newest_entries()) if quote.said.actor.id != self.identity.bot.id]
         about = opening in others and opening.said.key not in self.requested
         title = visible_title(self.thread.title).removed if about else ()
         return (*title, *(fragment for quote in others for fragment in quote.hidden))
@@ -88,7 +88,7 @@ class ThreadQuotes:
     def _quote(self, post: ThreadPost, limit: int) -> _Quotation:
         if self._is_in_task(post) and not post.by_mail:  # the task has one line of a mail
             return _Quotation(post, f"> {_attribution(post)} (These words are in the task.)")
-        parse, mention = self.parsed_texts.parse, self.listener.mention
+        parse, mention = self.parsed_texts.parse, self.identity.mention
         shows = [parse(part, mention, by_mail=post.by_mail).shown for part in post.parts]
         body = cut_middle("\n\n".join(shown.text for shown in shows), limit)
         lines = (f"> {line}".rstrip() for line in (_attribution(post), *body.split("\n")))

@@ -28,20 +28,20 @@ MARKS: Final = ("label-", "assigned-")
 SHORT: Final = 1_000
 """Maximum characters of a text by somebody who may not act that is still parsed, so that it can get a reaction."""
 GLIMPSES: Final = 5
-"""Maximum number of such texts per look. Each reaction delays others, and GitHub limits them to 500 an hour (E2)."""
+"""Maximum number of such texts per check. Each reaction delays others, and GitHub limits them to 500 an hour (E2)."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
-    """The bot's account, its name, and the numeric ids of the other bots that it listens to."""
+class BotIdentity:
+    """The bot's account, its name, and the numeric ids of the other bots that may address it."""
 
     bot: Actor
     mention: str = "@plangate"
     bots: frozenset[int] = frozenset()
 
-    def hears(self, actor: Actor) -> bool:
+    def accepts(self, actor: Actor) -> bool:
         """Return whether an account can address the bot at all: people and listed bots, but never the bot itself."""
         if actor.id in {0, self.bot.id}:
             return False
@@ -78,7 +78,7 @@ class TurnReader:
     again.
     """
 
-    listener: Listener
+    identity: BotIdentity
     roles: Roles
     """The roles for this one look."""
     parsed_texts: ParsedTextCache
@@ -105,17 +105,17 @@ class TurnReader:
     ) -> tuple[list[Turn], frozenset[int] | None]:
         """Return the possible turns, unread, and the ids of everybody who renamed the thread, if that matters; None if
         that is unknown."""
-        listener = self.listener
-        heard = (post for post in posts.values() if listener.hears(post.actor))
-        candidates = [_unread(post) for post in heard if listener.may_be_addressed(thread, post)]
+        identity = self.identity
+        heard = (post for post in posts.values() if identity.accepts(post.actor))
+        candidates = [_unread(post) for post in heard if identity.may_be_addressed(thread, post)]
         is_titled = thread.moved and any(turn.key == "issue" for turn in candidates)
-        if not (is_titled or _marking_events(thread, listener)):
+        if not (is_titled or _marking_events(thread, identity)):
             return candidates, frozenset()
         events = await _events(self.roles.client, self.roles.address, thread.number)
         if events is None:
             return candidates, None
         renamers = {rest_actor(event["actor"]).id for event in events if event["event"] == "renamed"}
-        return [*candidates, *_label_and_assignment(thread, seen, listener, events)], frozenset(renamers)
+        return [*candidates, *_label_and_assignment(thread, seen, identity, events)], frozenset(renamers)
 
     async def _with_role(self, turn: Turn) -> Turn:
         is_listed = bool(await self.roles.is_listed(turn.actor))
@@ -125,7 +125,7 @@ class TurnReader:
         """Yield the turns with the texts of people who may act, which may take seconds to parse. A turn whose author's
         role is unknown stays unread."""
         posts, glimpses = {post.key: post for post in thread.everything()}, 0
-        is_addressed = partial(self.listener.is_addressed, thread, is_renamed=is_renamed)
+        is_addressed = partial(self.identity.is_addressed, thread, is_renamed=is_renamed)
         for turn in turns:
             if turn.role is None or (turn.mark and not self.may_act(turn)):
                 yield turn
@@ -143,7 +143,7 @@ class TurnReader:
     def _turn(self, thread: GitHubThread, post: ThreadPost, turn: Turn) -> Turn:
         """Return a turn with its text as people see it. A command keeps its line, including the mention, as its first
         line. Of a text sent by mail, only the line that addresses the bot is part of the turn."""
-        mention = self.listener.mention
+        mention = self.identity.mention
         shows = [self._parse(part, post).shown for part in post.parts]
         text = "\n\n".join(without_mention(part.text, mention) for part in shows).strip()
         lines = [line for body in post.words for line in self._parse(body, post).lines]
@@ -166,21 +166,21 @@ class TurnReader:
     def _read_mark(self, thread: GitHubThread, turn: Turn) -> Turn:
         """Return a turn with the text that the label or the bot's assignment refers to: the issue's."""
         title, shows = visible_title(thread.title), self._parse(thread.opened.body, thread.opened).shown
-        text = _with_title(*(without_mention(part.text, self.listener.mention) for part in (title, shows)))
+        text = _with_title(*(without_mention(part.text, self.identity.mention) for part in (title, shows)))
         return replace(turn, text=self._without_command(text), hidden=(*title.removed, *shows.removed))
 
     def _without_command(self, text: str) -> str:
         """Return a text that holds no command, with a blank first line if its own first line looks like one."""
-        return text if parse(text.partition("\n")[0], self.listener.mention) is None else f"\n{text}"
+        return text if parse(text.partition("\n")[0], self.identity.mention) is None else f"\n{text}"
 
     def _parse(self, text: str, post: ThreadPost) -> ParsedText:
-        return self.parsed_texts.parse(text, self.listener.mention, by_mail=post.by_mail)
+        return self.parsed_texts.parse(text, self.identity.mention, by_mail=post.by_mail)
 
 
-async def has_strangers(thread: GitHubThread, listener: Listener, roles: Roles) -> bool:
+async def has_strangers(thread: GitHubThread, identity: BotIdentity, roles: Roles) -> bool:
     """Return whether anybody on a thread has less than triage access, or may be quoted in a mail. A failed look-up
     counts as such a person."""
-    speakers = {post.actor.id: post.actor for post in thread.everything() if post.actor.id != listener.bot.id}
+    speakers = {post.actor.id: post.actor for post in thread.everything() if post.actor.id != identity.bot.id}
     for speaker in speakers.values():
         if (await roles.of(speaker) or Role.NONE) < Role.TRIAGE:
             return True
@@ -199,8 +199,8 @@ def _unread(post: ThreadPost) -> Turn:
     """
     repeats_others = _repeats_others(post)
     turn = Turn(post.key, post.actor, "", post.at, edited=post.edited, by_mail=post.by_mail, version=post.version)
-    hands = _other_writers(post, post.actor)
-    return replace(turn, foreign=post.edited or repeats_others, strangers=repeats_others, hands=hands)
+    editors = _other_writers(post, post.actor)
+    return replace(turn, foreign=post.edited or repeats_others, strangers=repeats_others, editors=editors)
 
 
 def _repeats_others(post: ThreadPost) -> bool:
@@ -209,7 +209,7 @@ def _repeats_others(post: ThreadPost) -> bool:
 
 def _no_turn(turn: Turn, post: ThreadPost) -> Turn:
     """Return a text that is not a turn, under the key of its current version, because an edit can make it a turn."""
-    return replace(turn, key=post.version, aside=True, foreign=False, strangers=False, hands=())
+    return replace(turn, key=post.version, aside=True, foreign=False, strangers=False, editors=())
 
 
 def _other_writers(post: ThreadPost, who: Actor) -> tuple[int, ...]:
@@ -228,7 +228,7 @@ def _with_renamers(turn: Turn, renamers: Collection[int] | None) -> Turn:
     others = {*(renamers or ())} - {turn.actor.id}
     if not (others or renamers is None) or not (turn.key == "issue" or turn.mark):
         return turn
-    return replace(turn, foreign=True, hands=tuple(sorted({*turn.hands, *others} - {0})))
+    return replace(turn, foreign=True, editors=tuple(sorted({*turn.editors, *others} - {0})))
 
 
 async def _with_editors(client: GitHubClient, thread: GitHubThread, turns: Collection[Turn]) -> list[Turn]:
@@ -240,35 +240,35 @@ async def _with_editors(client: GitHubClient, thread: GitHubThread, turns: Colle
     except Refused as error:
         _log.warning("only the last editor of each text can be seen on #%s: %s", thread.number, error)
         return list(turns)
-    hands = {key: {who for text in some for who in by[text].editors} for key, some in texts.items()}
+    editors = {key: {who for text in some for who in by[text].editors} for key, some in texts.items()}
     return [
-        replace(turn, hands=tuple(sorted({*turn.hands, *hands.get(turn.key, ())} - {0, turn.actor.id})))
+        replace(turn, editors=tuple(sorted({*turn.editors, *editors.get(turn.key, ())} - {0, turn.actor.id})))
         for turn in turns
     ]
 
 
-def _marking_events(thread: GitHubThread, listener: Listener) -> frozenset[str]:
+def _marking_events(thread: GitHubThread, identity: BotIdentity) -> frozenset[str]:
     """Return the kinds of events that may be marks, as long as the label or the assignment is still set."""
-    is_set = {"labeled": LABEL in thread.labels, "assigned": listener.bot.id in thread.assignees}
+    is_set = {"labeled": LABEL in thread.labels, "assigned": identity.bot.id in thread.assignees}
     return frozenset(kind for kind, is_present in is_set.items() if is_present and thread.pull is None)
 
 
 def _label_and_assignment(
-    thread: GitHubThread, seen: Collection[str], listener: Listener, events: Iterable[Json]
+    thread: GitHubThread, seen: Collection[str], identity: BotIdentity, events: Iterable[Json]
 ) -> Iterator[Turn]:
     """Yield the newest label and the newest assignment of the bot, each as an unread turn by the person who set it."""
-    kinds, newest = _marking_events(thread, listener), dict[str, Json]()
+    kinds, newest = _marking_events(thread, identity), dict[str, Json]()
     for event in events:
         kind = event["event"]
-        if kind in kinds and _is_about_us(event, listener.bot):
+        if kind in kinds and _is_about_us(event, identity.bot):
             newest[kind] = event
     for kind, event in newest.items():
         who = rest_actor(event.get("assigner") or event["actor"])
         key = f"{'label' if kind == 'labeled' else kind}-{event['id']}"
-        if listener.hears(who) and key not in seen:
+        if identity.accepts(who) and key not in seen:
             opened = replace(_unread(thread.opened), key=key, actor=who, at=time(event["created_at"]), mark=True)
-            foreign, hands = opened.foreign or thread.opened.actor.id != who.id, _other_writers(thread.opened, who)
-            yield replace(opened, foreign=foreign, hands=hands, by_mail=False)
+            foreign, editors = opened.foreign or thread.opened.actor.id != who.id, _other_writers(thread.opened, who)
+            yield replace(opened, foreign=foreign, editors=editors, by_mail=False)
 
 
 async def _events(client: GitHubClient, address: Address, number: int) -> list[Json] | None:

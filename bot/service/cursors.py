@@ -30,7 +30,7 @@ class Cursors:
         """Set a time. It survives a crash once it is saved."""
         self._load_once()[name] = at
 
-    def forget_before(self, at: datetime) -> None:
+    def delete_before(self, at: datetime) -> None:
         """Remove the times before that one."""
         self._times = {name: time for name, time in self._load_once().items() if time >= at}
 

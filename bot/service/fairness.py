@@ -46,7 +46,7 @@ class FairShares:
         """Return a sort key: of the installations that wait, the one with the smallest key is next."""
         return self._held[installation], self._served.get(installation, 0)
 
-    def take(self, installation: Installation) -> None:
+    def occupy(self, installation: Installation) -> None:
         """Record that an installation took a slot."""
         self._turns += 1
         self._served[installation] = self._turns
@@ -74,7 +74,7 @@ class FairSlots:
         """Take a slot, and wait for it if there is none."""
         self.shares.meet(installation)
         if self.shares.has_room(installation):  # then nobody of this installation waits
-            self.shares.take(installation)
+            self.shares.occupy(installation)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(installation, deque()).append(turn)
@@ -90,7 +90,7 @@ class FairSlots:
         while candidates := list(filter(self.shares.has_room, self._waiting)):
             chosen = min(candidates, key=self.shares.rank)
             turn = self._next_turn(chosen)
-            self.shares.take(chosen)
+            self.shares.occupy(chosen)
             turn.set_result(None)
 
     @asynccontextmanager

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
-from bot.github.relevance import Listening
+from bot.github.relevance import KnownBot
 from bot.service.resting import Rest
 
 
@@ -51,7 +51,7 @@ class HostPort(Protocol):
     def is_bot(self, actor: int | None) -> bool:
         """Return whether an account is known to be the bot's own."""
 
-    def listening(self, repository: int) -> Listening | None:
+    def known_bot(self, repository: int) -> KnownBot | None:
         """Return what the bot listens to in a repository, as this process read it last; None if it never did."""
 
     def looked_at(self, address: ThreadAddress) -> LookedAt:

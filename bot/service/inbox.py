@@ -91,7 +91,7 @@ class Inbox:
         with self._lock:
             if not self.folder.is_dir():
                 return ()
-            self._take_in_files_before()
+            self._adopt_files_before()
             for path in self._logs():
                 try:
                     self._adopt(path)
@@ -253,7 +253,7 @@ class Inbox:
             aside.write_bytes(content)
         say("inbox", level=logging.WARNING, outcome="set aside", file=str(aside))
 
-    def _take_in_files_before(self) -> None:
+    def _adopt_files_before(self) -> None:
         """Move deliveries that an earlier release stored, each in a file of its own, into the file that grows.
 
         Deliveries that were stored together are the lines of one file, which has all of their names.

@@ -13,13 +13,13 @@ from bot.github.hook_deliveries import KnownGuids
 from bot.logs import say
 from bot.service.delivery_log import MISSED, Delivery
 from bot.service.queue.queue_port import Outcome, Queue
-from bot.service.reconcile import ReadingTotals, Take
+from bot.service.reconcile import PassOn, ReadingTotals
 
 
 class MissedFinder(Protocol):
     """Finds on GitHub what no webhook reported. Raises Transient, Refused, or Broken."""
 
-    async def read(self, take: Take) -> ReadingTotals:
+    async def read(self, pass_on: PassOn) -> ReadingTotals:
         """Pass to `take` every thread that may have something on it that no look has heard."""
 
     async def redeliver(self, known: KnownGuids) -> int:
@@ -37,10 +37,10 @@ class MissedStore:
     """When everything was last read completely."""
     _woken: int = field(init=False, default=0)
 
-    async def look(self) -> bool:
+    async def read_missed(self) -> bool:
         """Read GitHub once, and log how much was found."""
         began, self._woken = time.monotonic(), 0
-        totals = await self.reading.read(self._take)
+        totals = await self.reading.read(self._store)
         if not totals.unread:
             self.read_at = datetime.now(UTC).isoformat(timespec="seconds")
         say(
@@ -59,7 +59,7 @@ class MissedStore:
         say("redeliver", asked=await self.reading.redeliver(self.queue.known_guids))
         return True
 
-    async def _take(self, address: ThreadAddress, keys: frozenset[str]) -> None:
+    async def _store(self, address: ThreadAddress, keys: frozenset[str]) -> None:
         """Store a thread that was found. The same finding becomes the same delivery."""
         outcome = await self.receive(Delivery(_guid(address, keys), MISSED, address))
         if outcome is Outcome.NO_ROOM:

@@ -1,11 +1,11 @@
 """Sends notifications to the operator's webhook, signed as https://www.standardwebhooks.com describes.
 
 Rules
-- The journal is the only source. Whenever a thread's journal was read, `take` looks for moves of the last day that were
-  not sent. So a process that dies between a move and its notification sends it after its restart.
+- The journal is the only source. `send_new` finds the moves of the last day that were not sent, whenever a
+  thread's journal was read. So a process that dies between a move and its notification sends it after its restart.
 - Each notification is sent at least once, in the order of its thread, with the same id at each attempt.
 - An attempt that fails is repeated until the move is a day old. Redirects are not followed. Answers are not read.
-- Nothing here delays or fails the work: `take` never waits and never raises.
+- Nothing here delays or fails the work: `send_new` never waits and never raises.
 """
 
 import asyncio
@@ -91,16 +91,16 @@ class Notifier:
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await client.aclose()
 
-    def take(self, address: ThreadAddress, entries: Sequence[Entry]) -> None:
+    def send_new(self, address: ThreadAddress, entries: Sequence[Entry]) -> None:
         """Send notifications of the new moves in a thread's journal. Never waits and never raises."""
         if self._client is None:
             return
         try:
-            self._take(address, entries)
+            self._queue_new(address, entries)
         except Exception as error:  # noqa: BLE001 - a notification must not fail the work that it reports
             failure("notification", error)
 
-    def _take(self, address: ThreadAddress, entries: Sequence[Entry]) -> None:
+    def _queue_new(self, address: ThreadAddress, entries: Sequence[Entry]) -> None:
         """Queue the new notifications of a thread, and start to send them."""
         key = address.repository, address.number
         waiting = self._waiting.get(key, deque())
@@ -144,7 +144,7 @@ class Notifier:
             if not outcome:
                 await self.clock.sleep(pause)
         self._sent.set(notification.id, notification.at)
-        self._sent.forget_before(self.clock.now() - 2 * MOVE_LIFETIME)
+        self._sent.delete_before(self.clock.now() - 2 * MOVE_LIFETIME)
         await asyncio.to_thread(self._sent.save)
 
     async def _problem_of_attempt(self, identity: str, payload: object) -> str:

@@ -144,9 +144,7 @@ class PersonTurns:
             place = f"{person.id}/{part.repository}/{order.number}/{order.key}"
             with self.ledger.hold(place) as record:
                 if record is None:
-                    raise TurnRefused(
-                        TurnFault.IN_PROGRESS, "the comment is being posted", fix="repeat in a second"
-                    )
+                    raise TurnRefused(TurnFault.IN_PROGRESS, "the comment is being posted", fix="repeat in a second")
                 return PostedTurn(
                     await self._post_once(client, _Comment(at, order.number, text, person), record), person.login
                 )

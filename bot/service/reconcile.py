@@ -23,7 +23,7 @@ from bot.github.client import AT_ONCE, GitHubClient
 from bot.github.errors import RateLimited
 from bot.github.hook_deliveries import KnownGuids, redeliver_failed
 from bot.github.repository import Address
-from bot.github.turns import Listener
+from bot.github.turns import BotIdentity
 from bot.ports import Clock
 from bot.service.connections import Connections, ServedRepository
 from bot.service.cursors import Cursors
@@ -38,7 +38,7 @@ outage."""
 _log: Final = logging.getLogger(__name__)
 _DELIVERIES: Final = "deliveries"
 
-Take = Callable[[ThreadAddress, frozenset[str]], Awaitable[None]]
+PassOn = Callable[[ThreadAddress, frozenset[str]], Awaitable[None]]
 """Accepts a thread and the keys of possible turns there. They are on disk when it returns."""
 
 
@@ -57,7 +57,7 @@ class Serving(Protocol):
     def only(self) -> tuple[Address, ...]:
         """The repositories to serve. Empty: all that the credentials reach."""
 
-    async def listener(self, installation: int | None, number: int, at: Address) -> Listener:
+    async def identity(self, installation: int | None, number: int, at: Address) -> BotIdentity:
         """Return what the bot listens to in a repository now, by its configuration."""
 
     def heard_turns(self, repository: int, thread: int) -> frozenset[str]:
@@ -88,14 +88,14 @@ class Reconciler:
     def __post_init__(self) -> None:
         self.cursors = Cursors(self.host.connections.settings.data_dir / "reconciled.json")
 
-    async def read(self, take: Take) -> ReadingTotals:
+    async def read(self, pass_on: PassOn) -> ReadingTotals:
         """Find what was said and not heard. Raises if installations cannot be listed or a finding cannot be stored."""
         totals = ReadingTotals()
         async for installation, served in self._served_installations():
-            reading = _Reading(self.host, self.cursors, installation, served, take, totals, self.first_span)
+            reading = _Reading(self.host, self.cursors, installation, served, pass_on, totals, self.first_span)
             try:
                 await reading.read_all()
-            except _Untaken as stop:
+            except _NotPassedOn as stop:
                 raise stop.why from None
             except PlangateError as error:
                 reading.record_failure(error)
@@ -129,7 +129,7 @@ async def _single(served: ServedRepository) -> AsyncIterator[ServedRepository]:
     yield served
 
 
-class _Untaken(Exception):
+class _NotPassedOn(Exception):
     """A finding could not be stored, so the reading stops."""
 
     def __init__(self, why: Exception) -> None:
@@ -145,7 +145,7 @@ class _Reading:
     cursors: Cursors
     installation: int | None
     served: AsyncIterator[ServedRepository]
-    take: Take
+    pass_on: PassOn
     totals: ReadingTotals
     first_span: timedelta
     halved: int = 0
@@ -220,18 +220,18 @@ class _Reading:
             self.cursors.set(str(repository.id), self.began - OVERLAP)
 
     async def _read(self, repository: activity.RepositoryActivity, since: datetime) -> None:
-        listener = await self.host.listener(self.installation, repository.id, repository.address)
+        identity = await self.host.identity(self.installation, repository.id, repository.address)
         async for active in activity.active_threads(self._client, repository, since):
             number = active.thread.number
             turns = self.host.heard_turns(repository.id, number)
-            keys = active.unheard_keys(listener, since, turns)
+            keys = active.unheard_keys(identity, since, turns)
             if keys:
                 at = repository.address
                 self.totals.found += 1
-                await self._take_one(ThreadAddress(self.installation, repository.id, at.owner, at.name, number), keys)
+                await self._pass_on(ThreadAddress(self.installation, repository.id, at.owner, at.name, number), keys)
 
-    async def _take_one(self, address: ThreadAddress, keys: frozenset[str]) -> None:
+    async def _pass_on(self, address: ThreadAddress, keys: frozenset[str]) -> None:
         try:
-            await self.take(address, keys)
+            await self.pass_on(address, keys)
         except (PlangateError, OSError) as error:
-            raise _Untaken(error) from error
+            raise _NotPassedOn(error) from error

@@ -8,7 +8,7 @@ from bot.core.gate import WAITS_FOR_PEOPLE, Stage
 from bot.core.names import CommitId, ThreadAddress
 from bot.core.thread_state import ThreadState
 
-LOOKED_AT: Final = timedelta(hours=3)
+REST_SPAN: Final = timedelta(hours=3)
 """How long a look at a waiting thread stays valid. The next look finds what neither polling nor reading shows."""
 
 
@@ -41,7 +41,7 @@ class Resting:
         """Record a whole look, which began with the default branch at that head."""
         self._rests.pop(address, None)
         if state.stage in WAITS_FOR_PEOPLE and not (state.unposted_texts or state.kept_turns):
-            until = began + LOOKED_AT
+            until = began + REST_SPAN
             until = min(until, state.plan.expires) if state.stage is Stage.AWAITING_APPROVAL else until
             self._rests[address] = Rest(until, state.position, head)
 

@@ -103,7 +103,7 @@ class Slots:
 
     def _reserve(self, key: Key, address: ThreadAddress) -> None:
         self._holders[key] = address.installation
-        self._session_shares.take(address.installation)
+        self._session_shares.occupy(address.installation)
 
     def _withdraw(self, key: Key) -> None:
         self._promised.discard(key)

@@ -69,7 +69,7 @@ class Ticker:
         yield max(self.poll_seconds, SHORTEST_POLL), "poll", self._poll
         yield RECONCILE_SECONDS, "reconcile", self._reconcile
         if self.missed is not None:
-            yield max(self.missed_seconds, SHORTEST_POLL), "missed", self.missed.look
+            yield max(self.missed_seconds, SHORTEST_POLL), "missed", self.missed.read_missed
             yield REDELIVER_SECONDS, "redeliver", self.missed.redeliver
         if self.maintain is not None:
             yield MAINTAIN_SECONDS, "maintenance", partial(self._wake_what_has_work, self.maintain)

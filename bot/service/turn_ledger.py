@@ -59,7 +59,7 @@ class TurnLedger:
     def hold(self, place: str) -> Iterator[TurnRecord | None]:
         """Yield the record of a turn, locked; None if somebody else holds it. `place` names person, thread, and key."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._forget_old()
+        self._delete_old()
         file = self.folder / hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -73,7 +73,7 @@ class TurnLedger:
         finally:
             os.close(descriptor)
 
-    def _forget_old(self) -> None:
+    def _delete_old(self) -> None:
         for file in self.folder.iterdir():
             with suppress(FileNotFoundError):  # another process forgot it meanwhile
                 if file.stat().st_mtime < time.time() - KEPT_SECONDS:

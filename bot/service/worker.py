@@ -75,7 +75,7 @@ class _WokenThread:
         self.news.clear()
         self.wanted, self.covered = False, frozenset(self.waiting)
 
-    def forget_told(self, told: str) -> None:
+    def clear_told(self, told: str) -> None:
         """Forget the post that a delivery reported, once a look has read it, so that no later look waits for it."""
         if self.address is not None and self.address.told == told:
             self.address = replace(self.address, told="")
@@ -281,7 +281,7 @@ class Worker:
 
         async with self._listening(thread, nullcontext):
             state = await self.host.look(address, begin_session)
-            thread.forget_told(address.told)
+            thread.clear_told(address.told)
         return state
 
     async def _remove_covered(self, thread: _WokenThread) -> None:
@@ -332,7 +332,7 @@ class Worker:
                     continue
                 try:
                     await self.host.listen(address)
-                    thread.forget_told(address.told)
+                    thread.clear_told(address.told)
                 except Exception as error:  # noqa: BLE001 - the look that follows takes in what was said here
                     failure("read comments", error, **_thread_name(thread))
 

@@ -101,7 +101,7 @@ class GitJournal:
         return entries
 
     def _read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
-        return self._chain(thread).verify(self._lines(thread, self._refs.look(thread)))
+        return self._chain(thread).verify(self._lines(thread, self._refs.read_tip(thread)))
 
     def _remember(self, thread: ThreadNumber) -> tuple[bytes, ...]:
         return self._lines(thread, self._refs.last_seen(thread))
@@ -109,7 +109,7 @@ class GitJournal:
     def _append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
         """Append by compare-and-swap. If the tip moved for another reason than the journal, build on the new tip."""
         if len(self._remember(thread)) != expected:
-            self._refs.look(thread)
+            self._refs.read_tip(thread)
         now = self._clock.now()
         lines: list[bytes] = []
 

@@ -109,7 +109,7 @@ class ThreadRefs:
         """End what runs to list refs sooner. The next listing starts it again."""
         self._listing.close()
 
-    def look(self, thread: ThreadNumber) -> Tip:
+    def read_tip(self, thread: ThreadNumber) -> Tip:
         """Return what the remote holds for a thread now."""
         ref = _ref(thread)
         commit = self._list(ref, "HEAD").get(ref)
@@ -122,7 +122,7 @@ class ThreadRefs:
 
     def last_seen(self, thread: ThreadNumber) -> Tip:
         """Return the last seen tip of a thread, which may be out of date. Looks only if it was never seen."""
-        return self._seen.get(thread) or self.look(thread)
+        return self._seen.get(thread) or self.read_tip(thread)
 
     def last_write_time(self, thread: ThreadNumber) -> datetime:
         """Return when the last seen tip of a thread was written, by the writer's clock."""
@@ -215,7 +215,7 @@ class ThreadRefs:
             if not refusal:
                 self._seen[thread] = new_tip
                 return new_tip
-            tip = self.look(thread)
+            tip = self.read_tip(thread)
             if tip.commit == new_tip.commit:  # git sent the push twice, and the second one lost to the first
                 return new_tip
             files = change(tip)  # raises if the newer tip rules out another attempt

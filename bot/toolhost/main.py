@@ -51,7 +51,7 @@ class Dispatcher:
         self._places = threading.Semaphore(_AT_ONCE)
         self._calls: dict[int, Call] = {}
 
-    def take(self, line: bytes | Oversized) -> None:
+    def handle(self, line: bytes | Oversized) -> None:
         """Process one line; whatever it holds, this returns at once and raises nothing."""
         match decode_request(line):
             case {"cancel": int(id_)}:
@@ -111,7 +111,7 @@ def main() -> None:
     try:
         writer.send({"ready": True, "pid": os.getpid()})
         for line in incoming:
-            dispatcher.take(line)
+            dispatcher.handle(line)
     except BrokenPipeError:
         pass
     finally:

@@ -70,13 +70,13 @@ def _merge_path(trees: Trees, path: str) -> None:
         case _ if into == theirs:
             return
         case _ if into == base:
-            trees.into.take(path, theirs, trees.theirs)
+            trees.into.copy_in(path, theirs, trees.theirs)
         case File(), File(), File():
             executable = theirs.executable if theirs.executable != base.executable else into.executable
             if theirs.content == base.content:
-                trees.into.take(path, into._replace(executable=executable), trees.into)
+                trees.into.copy_in(path, into._replace(executable=executable), trees.into)
             elif into.content in {base.content, theirs.content}:
-                trees.into.take(path, theirs._replace(executable=executable), trees.theirs)
+                trees.into.copy_in(path, theirs._replace(executable=executable), trees.theirs)
             else:
                 trees.into.write(path, _merged_text(trees, path), executable=executable)
         case _:
@@ -135,7 +135,7 @@ def _git(host: Host, arguments: list[str]) -> tuple[int, bytes]:
     try:
         output, _ = child.communicate()
     finally:
-        host.children.forget(child)
+        host.children.remove(child)
     return child.returncode, output
 
 

@@ -163,7 +163,7 @@ class Children:
                 _kill_all()
         _kill(lambda: self.family(child))
 
-    def forget(self, child: Child) -> None:
+    def remove(self, child: Child) -> None:
         """Remove a child from the records; one that still runs is killed."""
         child.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):

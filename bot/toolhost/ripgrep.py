@@ -41,7 +41,7 @@ class Ripgrep:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._host.children.forget(self._child)
+        self._host.children.remove(self._child)
 
     def records(self, end: bytes) -> Iterator[bytes]:
         """Yield ripgrep's output, record by record; a record over 64 KiB is cut. Raises Failure on cancellation."""

@@ -83,7 +83,7 @@ class RunningCommand:
                 self._host.children.kill(child)
                 self._drain(child)
             finally:
-                self._host.children.forget(child)
+                self._host.children.remove(child)
             self._code = child.returncode
             self._ended_in = self._cwd_pipe.read(1 << 16)
 
@@ -104,16 +104,16 @@ class RunningCommand:
 
     def _watch(self, child: Child) -> None:
         """Read until the command has ended, or there is a reason to end it."""
-        listening = True
+        is_open = True
         while child.poll() is None and not self._verdict:
-            if listening:
-                listening = self._listen(child)
+            if is_open:
+                is_open = self._read_output(child)
             else:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(_TICK)
             self._verdict = self._reason_to_end(child)
 
-    def _listen(self, child: Child) -> bool:
+    def _read_output(self, child: Child) -> bool:
         """Read what the command has written since; False at the end of its output."""
         piece = read_some(child, _TICK)
         if piece:
@@ -146,10 +146,10 @@ class RunningCommand:
         elif self._verdict:
             return
         end = time.monotonic() + (_GRACE_SECONDS if self._verdict else _SETTLING_SECONDS)
-        listening = True
+        is_open = True
         remaining = []
         while not has_too_many_processes() and (remaining := children.family(child)) and time.monotonic() < end:
-            listening = listening and self._listen(child)
+            is_open = is_open and self._read_output(child)
             time.sleep(0.01)
         if has_too_many_processes() or len(remaining) > MOST_PROCESSES:
             self._verdict = self._verdict or Excess.PROCESSES.value
@@ -159,7 +159,7 @@ class RunningCommand:
     def _drain(self, child: Child) -> None:
         """Read what is still in the pipe; a moment is enough, because nothing writes to it anymore."""
         end = time.monotonic() + _DRAINING_SECONDS
-        while time.monotonic() < end and self._listen(child):
+        while time.monotonic() < end and self._read_output(child):
             pass
         self._output.add(b"", final=True)
 

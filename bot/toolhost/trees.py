@@ -90,7 +90,7 @@ class Tree:
         with open(self.full(path), "rb") as file:
             return b"\0" in file.read(_PROBE)
 
-    def take(self, path: str, entry: Entry, source: "Tree") -> None:
+    def copy_in(self, path: str, entry: Entry, source: "Tree") -> None:
         """Copy a path from another tree, with the executable bit of `entry`."""
         match entry:
             case None:

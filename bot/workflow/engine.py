@@ -55,10 +55,10 @@ async def look(context: ThreadContext) -> ThreadState:
     Raises Conflict if another process moved the thread, and Transient if a service failed. Also raises Transient if
     somebody's role could not be looked up, after everything else is done: their words wait for the next look.
     """
-    state = await _take_in_turns(context)
+    state = await _journal_turns(context)
     if state.task is not None:
         context = replace(context, settings=context.settings.for_task(state.task.task))
-    state = await fixing.take_red_checks(context, state)
+    state = await fixing.request_fix(context, state)
     try:
         while not context.settings.refusal:
             state = await _advance(context, state)
@@ -73,7 +73,7 @@ async def look(context: ThreadContext) -> ThreadState:
             await context.resources.transcripts.save()
         raise
     await context.resources.transcripts.save()
-    intake.require_all_heard(context)
+    intake.require_known_roles(context)
     return state
 
 
@@ -90,14 +90,14 @@ async def listen(context: ThreadContext) -> ThreadState:
 
 
 async def _listen_once(context: ThreadContext) -> ThreadState:
-    state = await _take_in_turns(context)
+    state = await _journal_turns(context)
     stop = await session_wait.stop_move(context, state)
     state = await (flush_notes(context, state) if stop is None else append_move(context, state, stop))
-    intake.require_all_heard(context)
+    intake.require_known_roles(context)
     return state
 
 
-async def _take_in_turns(context: ThreadContext) -> ThreadState:
+async def _journal_turns(context: ThreadContext) -> ThreadState:
     """Take in what people said, and post the replies that need no session."""
     await context.dialogue.acknowledge_reported(may_ask=partial(may_ask, context))
     try:
@@ -108,7 +108,7 @@ async def _take_in_turns(context: ThreadContext) -> ThreadState:
     if not before.position:  # transcripts stored here belong to a thread that was deleted
         await asyncio.to_thread(context.resources.transcripts.set_aside)
     try:
-        return await outcomes.post_replies(context, await intake.take_in(context, before))
+        return await outcomes.post_replies(context, await intake.journal_turns(context, before))
     except Unwritable as error:
         await notices.notice_without_journal(context, configuration_error(str(error)))
         raise
@@ -125,7 +125,7 @@ async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
         if move is not None:
             state = await append_move(context, state, move)
             if isinstance(move, Replied | Instructed):
-                state = await _take_in_turns(context)  # turns that might have been the answer have waited
+                state = await _journal_turns(context)  # turns that might have been the answer have waited
             continue
         before = (await flush_notes(context, state)).thread
         state = await read_state(context)

@@ -34,13 +34,13 @@ from bot.workflow.thread_context import ThreadContext
 _log: Final = logging.getLogger(__name__)
 
 
-async def take_red_checks(context: ThreadContext, state: ThreadState) -> ThreadState:
+async def request_fix(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Begin a request about the red checks of the pull request's head, unless there was one for this head.
 
     Does nothing on other threads, and while something else is under way or waits for people. Checks that cannot be
     read do not stop the look; the next one reads them again.
     """
-    if not _may_take(context, state):
+    if not _may_request_fix(context, state):
         return state
     red, report = await _read_red(context, state)
     if not red:
@@ -58,7 +58,7 @@ async def take_red_checks(context: ThreadContext, state: ThreadState) -> ThreadS
     return await append_move(context, state, start.request(said))
 
 
-def _may_take(context: ThreadContext, state: ThreadState) -> bool:
+def _may_request_fix(context: ThreadContext, state: ThreadState) -> bool:
     """Return whether red checks may become a turn of the thread now, without asking GitHub."""
     at_rest = state.stage not in ON_ENTER and Move.REQUESTED in TRANSITIONS[state.stage]
     place, settings = context.location, context.settings

@@ -51,7 +51,7 @@ OPENING_SPAN: Final = timedelta(minutes=1)
 """A label that is set within this time after an issue was opened is part of opening it."""
 
 
-async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
+async def journal_turns(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Journal every new turn. Continue an interrupted thread if the look itself is a retry, as at a terminal.
 
     Raises Unreadable if the journal was set back.
@@ -61,10 +61,10 @@ async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
     turns = await context.dialogue.turns(seen, state.heard_until, may_act=partial(may_act, context, state))
     state = await rewind.require_newest(context, state, turns)
     for edit in [turn for turn in turns if turn.key in planned]:
-        state = await _take_edit(context, state, edit)
+        state = await _journal_edit(context, state, edit)
     turns = [turn for turn in turns if turn.key not in state.seen]
     waiting = [turn for turn in turns if turn.role is None]
-    context.look.unheard = tuple(sorted({turn.actor.login for turn in waiting}))
+    context.look.unknown_roles = tuple(sorted({turn.actor.login for turn in waiting}))
     accepted, refused = list[Turn](), list[Turn]()
     for turn in turns:
         if turn.aside or (turn.mark and _asked_already(state, turn)):
@@ -72,7 +72,7 @@ async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
         elif turn.role is not None and not _may_speak(context, state, turn):
             refused.append(turn)  # refused last, so that nobody who may speak waits for the reactions
         elif turn.role is not None:
-            state = await _take_turn(context, state, replace(turn, waits=_oldest_waiting(state, waiting)))
+            state = await _journal_turn(context, state, replace(turn, waits=_oldest_waiting(state, waiting)))
             waiting += [turn] if turn.key not in state.seen else []
     since = _oldest_waiting(state, waiting)
     state = defer_notes(context, state, *(_heard(replace(turn, waits=since)) for turn in accepted))
@@ -90,7 +90,7 @@ def _unedited_requests(state: ThreadState) -> frozenset[str]:
     return frozenset(key for key in keys if key.partition("-")[0] in _POSTS)  # a label is no text that can be edited
 
 
-async def _take_edit(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
+async def _journal_edit(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
     """Add the new text of a request that was edited while it is planned: people expect the edit to count."""
     if state.stage is not Stage.PLANNING or turn.version in state.seen or not may_ask(context, turn):
         return state
@@ -98,10 +98,10 @@ async def _take_edit(context: ThreadContext, state: ThreadState, turn: Turn) -> 
     return await append_move(context, state, Noted(said=said))
 
 
-def require_all_heard(context: ThreadContext) -> None:
+def require_known_roles(context: ThreadContext) -> None:
     """Raise Transient if a turn still waits for its author's role, so that the caller looks again."""
-    if context.look.unheard:
-        names = ", ".join(f"@{login}" for login in context.look.unheard)
+    if context.look.unknown_roles:
+        names = ", ".join(f"@{login}" for login in context.look.unknown_roles)
         fix = "Plangate tries again; if this persists, check the permissions of its token"
         raise Transient(f"the role of {names} cannot be looked up", where="collaborators", fix=fix)
 
@@ -132,7 +132,7 @@ async def _refuse(context: ThreadContext, state: ThreadState, turn: Turn) -> Thr
     return defer_notes(context, state, replace(_heard(turn), refused=day))
 
 
-async def _take_turn(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
+async def _journal_turn(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
     """Take in one turn: run its command, begin its request, or reply."""
     command = _parse_command(context, turn)
     await context.dialogue.acknowledge(turn, Acknowledgment.SEEN)

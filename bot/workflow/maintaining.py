@@ -46,7 +46,7 @@ async def track_task(context: ThreadContext, state: ThreadState, task: Scheduled
     return await append_notes(context, state, TaskChanged(task=task.name, task_digest=task.digest))
 
 
-async def take_occurrence(
+async def journal_occurrence(
     context: ThreadContext,
     state: ThreadState,
     task: ScheduledTask,
@@ -173,8 +173,8 @@ async def _request(
     bot = Actor(context.policy.bot, context.settings.mention.removeprefix("@"), ActorKind.BOT)
     now, text = context.resources.clock.now(), _text(task, occurrence, checked.printed, decided)
     by = _person_who_ticked(state, occurrence)
-    hands = (by.id,) if by is not None else ()
-    turn = JournaledTurn(occurrence.key, bot, text, now, bool(checked.printed), checked.strangers, hands)
+    editors = (by.id,) if by is not None else ()
+    turn = JournaledTurn(occurrence.key, bot, text, now, bool(checked.printed), checked.strangers, editors)
     return await append_move(context, state, Requested(said=turn, base=place.base, title=tracking_title(task.name)))
 
 

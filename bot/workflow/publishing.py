@@ -30,7 +30,7 @@ from bot.core.thread_state import ThreadState
 from bot.core.work import CommitOrder, PushedWork
 from bot.workflow.approving import evaluate_live, withdrawal_move
 from bot.workflow.execution.set_up import leftovers
-from bot.workflow.intake import take_in
+from bot.workflow.intake import journal_turns
 from bot.workflow.journal.writing import append_notes
 from bot.workflow.operating import carry_out, finish_operations, operations_report
 from bot.workflow.outbox.outcomes import post_replies
@@ -47,7 +47,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     """
     if (pushed := await _earlier_push(context, state)) is not None:
         return await _ensure_pull_request(context, state, pushed, _verdict(state))
-    if (latest := await _take_in_latest(context, state)) is None:
+    if (latest := await _journal_latest(context, state)) is None:
         return None
     state = latest
     if await context.have_rules_changed():
@@ -62,12 +62,12 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     return await _publish(context, state, proof)
 
 
-async def _take_in_latest(context: ThreadContext, state: ThreadState) -> ThreadState | None:
+async def _journal_latest(context: ThreadContext, state: ThreadState) -> ThreadState | None:
     """Take in what people said until now, and return the state; None if that moved the thread.
 
     This finds a stop that no delivery reported, and one that the journal lost because its ref was set back (A4b).
     """
-    latest = await post_replies(context, await take_in(context, state))
+    latest = await post_replies(context, await journal_turns(context, state))
     return latest if (latest.stage, latest.thread.ask) == (state.stage, state.thread.ask) else None
 
 

@@ -56,7 +56,7 @@ def renewed_request(state: ThreadState, turn: Turn) -> JournaledTurn:
         text="\n\n".join((request.said.text, *map(addition_text, additions))),
         foreign=any(entry.said.foreign for entry in state.newest_request_entries),
         strangers=any(entry.said.strangers for entry in state.newest_request_entries),
-        hands=(),
+        editors=(),
         hidden=state.hidden,
     )
 

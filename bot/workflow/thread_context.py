@@ -148,7 +148,7 @@ class WorkSettings:
 class Look:
     """Mutable facts of one look at a thread."""
 
-    unheard: tuple[str, ...] = ()
+    unknown_roles: tuple[str, ...] = ()
     """Logins of the people whose role could not be looked up at the last reading, so that their turns wait."""
     written: set[int] = field(default_factory=set)
     """The numbers of the journal entries that this look wrote. Only their replies are its own to post."""

@@ -74,7 +74,7 @@ class Checkouts:
         With `fresh` it is always made again. A checkout that is made gets refs to the commits of `pull`. Raises
         Conflict if another process holds the checkout.
         """
-        place = self._take(name)
+        place = self._lock(name)
         if fresh or not (place / "base").exists():
             await self.mirror.ensure(base)
             making = await self._begin(place)
@@ -90,7 +90,7 @@ class Checkouts:
 
         Raises Refused for a checkout that cannot be read.
         """
-        place = self._take(name)
+        place = self._lock(name)
         if exists := (place / "base").exists():
             os.utime(place / "base")
         else:
@@ -156,11 +156,11 @@ class Checkouts:
             raise Refused("this checkout is not a fork", where=fork.path, fix="merge forks only")
         return origin
 
-    def _take(self, name: str) -> Path:
-        """Take the lock of a name and return its folder."""
+    def _lock(self, name: str) -> Path:
+        """Acquire the lock of a name and return its folder."""
         safe = safe_name(name)
         lock = self._locks.setdefault(safe, Lock(self.folder / f"{safe}.lock"))
-        lock.take()
+        lock.acquire()
         return self.folder / safe
 
     def _describe_existing(self, place: Path) -> Checkout:

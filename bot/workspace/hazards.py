@@ -19,7 +19,7 @@ ENTRY_LIMIT: Final = 1_000_000
 """Files and folders of one commit."""
 _LISTING_LIMIT: Final = 256 << 20
 """Total bytes of their paths."""
-LOOKED_AT: Final = 1_000_000
+EXAMINED_NAMES: Final = 1_000_000
 """Names that a search for pipes examines before it gives up."""
 MATCHING_SECONDS: Final = 30.0
 """Time in which git must find the attributes of all files of a commit; a hundred thousand files take it a second."""
@@ -82,8 +82,8 @@ def _check(paths: Iterator[Path]) -> None:
 
 
 def _blocking_files(top: Path) -> Iterator[Path]:
-    """Yield the pipes and devices among the first LOOKED_AT names below a folder; unreadable folders are skipped."""
-    remaining, folders = LOOKED_AT, [str(top)]
+    """Yield the pipes and devices among the EXAMINED_NAMES below a folder; unreadable folders are skipped."""
+    remaining, folders = EXAMINED_NAMES, [str(top)]
     while folders and remaining > 0:
         try:
             with os.scandir(folders.pop()) as entries:

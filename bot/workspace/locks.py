@@ -16,8 +16,8 @@ class Lock:
         self._path = path
         self._descriptor = -1
 
-    def take(self) -> None:
-        """Take the lock, or keep it if it is held; raises Conflict at once if another process holds it."""
+    def acquire(self) -> None:
+        """Acquire the lock, or keep it if it is held; raises Conflict at once if another process holds it."""
         if self._descriptor >= 0:
             return
         try:

@@ -81,14 +81,14 @@ class Mirror:
             return
         async with self._exclusive():
             if not await self._has(commit):
-                await self._take_in(commit)
+                await self._import(commit)
 
     async def head(self, branch: str) -> CommitId:
         """Fetch a branch with its history and return its head; raises Misconfigured if the branch does not exist."""
         if not is_branch(branch):
             raise Refused("this is not a branch name", where=branch[:80], fix="name a branch")
         async with self._exclusive():
-            return await self._take_in(f"refs/heads/{branch}")
+            return await self._import(f"refs/heads/{branch}")
 
     async def with_repair(self, commit: CommitId, work: Callable[[], Awaitable[None]]) -> None:
         """Do some work on a present commit; if the mirror turns out to be damaged, repeat the work on a new mirror."""
@@ -99,7 +99,7 @@ class Mirror:
                 raise
             async with self._exclusive():
                 await self._start_over()
-                await self._take_in(commit)
+                await self._import(commit)
             await work()
 
     async def tidy(self) -> None:
@@ -201,7 +201,7 @@ class Mirror:
         """Return whether a commit was fetched completely, and mark it as used. Its ref is written last."""
         return await asyncio.to_thread(upkeep.mark_used, self.path, _ref(commit), commit)
 
-    async def _take_in(self, revision: str) -> CommitId:
+    async def _import(self, revision: str) -> CommitId:
         """Fetch a commit or branch with its history, and keep its commit; raises Refused if it is too large."""
         answer = await self._fetch(revision)
         if answer.code != 0 and upkeep.is_damage(answer.error):

@@ -137,7 +137,7 @@ class Publisher:
         """Make a private folder for the duration of the context, and hold its lock."""
         place = self.folder / secrets.token_hex(8)
         lock = Lock(place.with_suffix(".lock"))
-        lock.take()
+        lock.acquire()
         try:
             place.mkdir(mode=0o700)
             yield place

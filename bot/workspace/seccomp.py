@@ -49,7 +49,7 @@ UNKNOWN: Final = {
     "io_uring_register": (427, 427),
 }
 
-LOOKED_AT: Final = {
+EXAMINED_CALLS: Final = {
     "clone": (56, 220),
     "ioctl": (16, 29),
     "personality": (135, 92),
@@ -88,7 +88,7 @@ def steps(machine: str) -> tuple[Step, ...]:
         for numbers in calls.values():
             program += [(_EQUAL, 0, 1, numbers[row]), _answer(error)] if numbers[row] >= 0 else []
     for name, body in _bodies().items():
-        program += [(_EQUAL, 0, len(body), LOOKED_AT[name][row]), *body]
+        program += [(_EQUAL, 0, len(body), EXAMINED_CALLS[name][row]), *body]
     return (*program, _allow())
 
 

@@ -88,7 +88,7 @@ class SandboxedToolhost:
         if descriptors:
             _raise_priority(process.pid)
             host._groups = cgroup.enclose(_process_tree(process.pid), memory_mb=int(config.get("memory_mb") or 0))
-        host._listening = asyncio.create_task(host._listen())
+        host._listening = asyncio.create_task(host._read_answers())
         return host
 
     async def call(
@@ -186,7 +186,7 @@ class SandboxedToolhost:
         except ValueError:
             return b""
 
-    async def _listen(self) -> None:
+    async def _read_answers(self) -> None:
         """Pass each answer to the call that waits for it, until the pipe ends."""
         errors = asyncio.ensure_future(run.drain(self._process.stderr))
         while line := await self._line():

@@ -54,7 +54,7 @@ async def sweep(folder: Path, is_disposable: Callable[[Path], bool], remove: Cal
     for place in places:
         lock = Lock(folder / f"{place.name.removesuffix(MAKING)}.lock")
         try:
-            lock.take()
+            lock.acquire()
         except Conflict:
             continue
         try:

@@ -102,15 +102,15 @@ async def clean_up(mirror: Path) -> None:
     if not await asyncio.to_thread(_is_due, mirror, stamp):
         return
     lock = Lock(mirror.with_suffix(".lock"))
-    lock.take()
+    lock.acquire()
     try:
         stamp.touch()
-        await asyncio.to_thread(_forget_commits, mirror)
+        await asyncio.to_thread(_delete_commits, mirror)
         if len(list((mirror / "objects" / "pack").glob("*.pack"))) > PACKS:
             await run.git(mirror, "gc", "--quiet", "--prune=14.days.ago", settings=_COLLECT, check=False)
     finally:
         lock.release()
-    await asyncio.to_thread(_forget_mirrors, mirror.parent)
+    await asyncio.to_thread(_delete_mirrors, mirror.parent)
 
 
 def _is_due(mirror: Path, stamp: Path) -> bool:
@@ -123,20 +123,20 @@ def _is_due(mirror: Path, stamp: Path) -> bool:
         return True
 
 
-def _forget_commits(mirror: Path) -> None:
+def _delete_commits(mirror: Path) -> None:
     """Delete the refs of commits that have long been unused; a checkout of one fetches it again."""
     for ref in (mirror / "refs" / "plangate" / "commits").glob("*"):
         if unused_folders.is_unused(ref):
             ref.unlink(missing_ok=True)
 
 
-def _forget_mirrors(folder: Path) -> None:
+def _delete_mirrors(folder: Path) -> None:
     """Remove the mirrors of repositories that have long been unused."""
     for mirror in folder.glob("*.git"):
         if unused_folders.is_unused(mirror, seconds=MIRROR_SECONDS):
             lock = Lock(mirror.with_suffix(".lock"))
             with suppress(Conflict):
-                lock.take()
+                lock.acquire()
                 remove_mirror(mirror)
                 mirror.with_suffix(".tidied").unlink(missing_ok=True)
                 lock.drop()

@@ -71,9 +71,9 @@ async def test_it_stays_rung(room: Open) -> None:
     """Once it has rung, no session of the thread makes a request; a session of another thread goes on."""
     r = watched(room(lambda _: say("Done.")))
     with pytest.raises(CanaryShown):
-        r.world.alarm.listen(VALUE)
+        r.world.alarm.check_text(VALUE)
     with pytest.raises(CanaryShown):
-        r.world.alarm.listen("anything")
+        r.world.alarm.check_text("anything")
     assert ended(await drive(r.session())).end is End.FAILED
     assert not r.api.requests
     r.world = replace(r.world, alarm=CanaryAlarm((VALUE,)))
@@ -89,7 +89,7 @@ async def test_a_subagent_that_hears_it_ends_its_parent(room: Open) -> None:
 
     async def hear(agent_type: str, description: str, brief: str, emit: ToolSink) -> ToolOutput:
         with pytest.raises(CanaryShown):
-            r.world.alarm.listen(VALUE)
+            r.world.alarm.check_text(VALUE)
         return await send_nobody(agent_type, description, brief, emit)
 
     events = await drive(r.session(tools=(*ALL, task_tool(TYPES, hear))))
@@ -109,7 +109,7 @@ def test_decoys_lie_outside_and_are_gone_afterwards(tmp_path: Path) -> None:
             value = json.loads(file.read_text())["anthropic_admin_key"]
             seen.add(value)
             with pytest.raises(CanaryShown):
-                alarm.listen(f"cat says {value}")
+                alarm.check_text(f"cat says {value}")
             assert len(alarm.values) == 2
         assert not list(tmp_path.rglob(FILE))
     assert len(seen) == 2
@@ -119,4 +119,4 @@ def test_where_nothing_can_be_written_work_goes_on(tmp_path: Path) -> None:
     """A decoy hinders nobody."""
     (tmp_path / "decoys").write_text("in its way")
     with plant_canary(tmp_path) as alarm:
-        alarm.listen("ordinary text")
+        alarm.check_text("ordinary text")

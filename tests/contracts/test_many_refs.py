@@ -38,7 +38,7 @@ def test_other_refs_cost_nothing(
     def cost(machine: str) -> int:
         refs, before = refs_of("http", machine), site.sent
         assert refs.threads() == (ONE,)
-        assert refs.look(ONE).files
+        assert refs.read_tip(ONE).files
         assert refs.since(clock.now() - timedelta(days=1)) == (ONE,)
         refs.commit(ThreadNumber(7), lambda tip: {} if tip.files else {"b": b"2"}, "another")
         Bare(repository).run("update-ref", "-d", "refs/plangate/threads/7")
@@ -77,7 +77,7 @@ def test_a_server_that_fails_for_a_moment(
     assert refs.threads() == (ONE,)
     assert clock.waited == [*git_failures.PAUSES]
     site.heard = lambda body: setattr(site, "broken", int(b"command=fetch" in body and not clock.waited[2:]))
-    assert list(refs.look(ONE).files) == ["a"]
+    assert list(refs.read_tip(ONE).files) == ["a"]
     assert clock.waited == [*git_failures.PAUSES, git_failures.PAUSES[0]]
 
 
@@ -87,12 +87,12 @@ def test_a_server_that_stays_away(refs_of: Callable[[str, str], ThreadRefs], sit
     refs = refs_of("http", "a")
     site.broken = 100
     with pytest.raises(Transient, match="502"):
-        refs.look(ONE)
+        refs.read_tip(ONE)
     assert (100 - site.broken, clock.waited) == (3, [*git_failures.PAUSES])
     site.broken = 0
     site.tokens.clear()
     with pytest.raises(Transient, match="refs cannot be listed"):
-        refs.look(ONE)
+        refs.read_tip(ONE)
     assert len(clock.waited) == 2
 
 
@@ -103,4 +103,4 @@ def test_a_server_of_the_old_protocol(tmp_path: Path, repository: Path, clock: S
     program.chmod(0o755)
     refs = ThreadRefs(Remote(str(repository), upload_pack=str(program)), tmp_path / "scratch.git", clock)
     with pytest.raises(Transient, match="refs cannot be listed"):
-        refs.look(ONE)
+        refs.read_tip(ONE)

@@ -73,7 +73,7 @@ class History:
         turn: Json = {"turn": key or first, "actor": who, "login": f"u{who}", "text": "Do.", "turn_at": at.isoformat()}
         hidden = {"count": n + 1, "shown": ["x"]}
         waits = self.chance.choice(["", BEGAN.isoformat()])
-        return turn | self._some(foreign=True) | self._some(strangers=True, hands=[3], hidden=hidden, waits=waits)
+        return turn | self._some(foreign=True) | self._some(strangers=True, editors=[3], hidden=hidden, waits=waits)
 
     def _move(self, move: Move) -> Json:
         body = self._own(move)

@@ -80,7 +80,7 @@ def test_a_value_that_nobody_wrote_is_refused(kind: str, body: Json) -> None:
 def test_what_is_kept_of_a_turn() -> None:
     """Who said what and when, and what was removed from it; what was looked up about its author is not."""
     at = datetime(2026, 11, 20, tzinfo=UTC)
-    turn = Turn("t1", Actor(7, "ada", ActorKind.BOT), "Fix it.", at, foreign=True, hands=(3,), hidden=("<!-- a -->",))
+    turn = Turn("t1", Actor(7, "ada", ActorKind.BOT), "Fix it.", at, foreign=True, editors=(3,), hidden=("<!-- a -->",))
     kept = JournaledTurn.of(turn)
     assert kept.hidden == Hidden(1, ("<!-- a -->",))
     event = decode_event("heard", encode_event(Heard(said=kept)))

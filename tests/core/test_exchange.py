@@ -23,10 +23,10 @@ def test_a_canary_ends_all_that_follows() -> None:
     """Its values are named for the redactor; after one was seen, no text passes any more."""
     alarm = CanaryAlarm((VALUE,))
     assert alarm.named_values == ((VALUE, KIND),)
-    alarm.listen("nothing")
+    alarm.check_text("nothing")
     for text in (f"key = {VALUE}", "nothing"):
         with pytest.raises(CanaryShown):
-            alarm.listen(text)
+            alarm.check_text(text)
 
 
 @pytest.mark.req("G3")

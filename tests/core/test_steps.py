@@ -123,6 +123,6 @@ def test_runs_of_signs(runs: list[tuple[list[str], int]]) -> None:
 def test_steps_are_counted() -> None:
     """A text of no length may take a few steps, and not one more."""
     steps = Steps(0)
-    steps.take(steps.left)
+    steps.spend(steps.left)
     with pytest.raises(TooComplex):
         steps.scan(100)

@@ -20,7 +20,7 @@ from bot.github.pace import WritePace
 from bot.github.parsed_texts import ParsedTextCache
 from bot.github.repository import Address
 from bot.github.tokens import AppJwt, AppTokens
-from bot.github.turns import Listener
+from bot.github.turns import BotIdentity
 from bot.ports import Dialogue
 from bot.testing.github import credentials
 from bot.testing.github.simulated_github import SimulatedGitHub
@@ -122,7 +122,7 @@ class Ground:
             self.client,
             self.address,
             thread,
-            Listener(self.bot, bots=bots),
+            BotIdentity(self.bot, bots=bots),
             Key(signer.key_id, signer.mac),
             "main",
             self.parsed_texts,

@@ -17,7 +17,7 @@ from bot.github.pace import WritePace
 from bot.github.permissions import Roles
 from bot.github.repository_reader import GitHubReader
 from bot.github.tokens import AppTokens, StaticToken
-from bot.github.turns import Listener
+from bot.github.turns import BotIdentity
 from bot.testing.github import credentials
 from bot.testing.github.entities import CheckRun
 from tests.github.conftest import HOME, Ground
@@ -60,7 +60,7 @@ class Reading:
         )
         checks = CheckResults(self._client(asked), self._client(asked), ground.address)
         roles = Roles(client, ground.address)
-        attribution = Attribution(client, Listener(ground.bot), roles, ground.parsed_texts, may_ask)
+        attribution = Attribution(client, BotIdentity(ground.bot), roles, ground.parsed_texts, may_ask)
         thread = ground.dialogue(self.thread).thread_as_read
         attached = AttachedPictures(client, ground.address, thread, attribution, self.show)
         return GitHubReader(client, ground.address, "main", attribution, checks, attached, self.untrusted_context)

@@ -17,18 +17,18 @@ async def heard(ground: Ground, thread: ThreadNumber) -> Turn:
 
 def named(ground: Ground, turn: Turn) -> list[str]:
     """Return the logins of those whose words a turn may be, beside its author."""
-    return sorted(ground.github.world.users[who].login for who in turn.hands)
+    return sorted(ground.github.world.users[who].login for who in turn.editors)
 
 
 async def test_words_that_nobody_else_touched(ground: Ground) -> None:
     """They are their author's, and nothing more is asked; a title may be fixed by whoever wrote it."""
     thread = ground.issue()
-    assert (await heard(ground, thread)).hands == ()
+    assert (await heard(ground, thread)).editors == ()
     assert not ground.asked("GET /repos/acme/pocket/issues")
     assert len(ground.asked("POST /graphql")) == 1
     ground.person("will").edit_issue(HOME, thread, title="Fix it.")
     turn = await heard(ground, thread)
-    assert (turn.hands, turn.foreign) == ((), False)
+    assert (turn.editors, turn.foreign) == ((), False)
 
 
 async def test_an_edit_before_the_last(ground: Ground) -> None:
@@ -65,4 +65,4 @@ async def test_a_title_that_others_wrote(ground: Ground) -> None:
     assert (named(ground, label), label.foreign) == (["mia", "will"], True)
     comment = ground.person("will").comment(HOME, thread, "@plangate go")
     (said,) = await turns_of(ground.dialogue(thread), {issue.key, label.key})
-    assert (said.key, said.hands, said.foreign) == (f"comment-{comment.id}", (), False)
+    assert (said.key, said.editors, said.foreign) == (f"comment-{comment.id}", (), False)

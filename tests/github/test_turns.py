@@ -17,7 +17,7 @@ from bot.github.permissions import Roles
 from bot.github.repository import Address
 from bot.github.thread_quotes import ThreadQuotes
 from bot.github.threads import GitHubThread, ThreadPost
-from bot.github.turns import Listener, TurnReader
+from bot.github.turns import BotIdentity, TurnReader
 from tests.core.hidden_channels import SPELLED
 from tests.core.test_hidden import INVISIBLE
 from tests.github.script import Reply, scripted
@@ -51,11 +51,11 @@ ROLE = Reply(200, {"permission": "read", "role_name": "triage", "user": {"id": 3
 async def turns_in(thread: GitHubThread, client: GitHubClient) -> tuple[Turn, ...]:
     """List the turns of a thread on which everybody may act."""
     roles = Roles(client, Address("acme", "pocket"))
-    return await TurnReader(Listener(BOT), roles, ParsedTextCache(), lambda _: True).turns(thread, ())
+    return await TurnReader(BotIdentity(BOT), roles, ParsedTextCache(), lambda _: True).turns(thread, ())
 
 
 def context(thread: GitHubThread) -> str:
-    return ThreadQuotes(thread, ParsedTextCache(), Listener(BOT)).text()
+    return ThreadQuotes(thread, ParsedTextCache(), BotIdentity(BOT)).text()
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,9 @@ async def test_marks_are_turns_of_who_set_them(thread: GitHubThread, keys: list[
 def test_a_mark_may_be_new_where_the_issue_was_heard() -> None:
     """Whoever sets the label on an issue that spoke in vain is found as well, though no event told of it."""
     thread = replace(THREAD, opened=replace(OPENED, body="@plangate fix the bug"))
-    found = [ActiveThread(thread, AT).unheard_keys(Listener(BOT), AT, frozenset(heard)) for heard in ((), ("issue",))]
+    found = [
+        ActiveThread(thread, AT).unheard_keys(BotIdentity(BOT), AT, frozenset(heard)) for heard in ((), ("issue",))
+    ]
     assert found == [{"issue"}, {"moved-20260101T000000"}]
 
 
@@ -89,9 +91,10 @@ def test_what_only_names_the_bot_wakes_it_once() -> None:
     thread = replace(THREAD, labels=frozenset(), assignees=frozenset(), comments=(said,))
     edited = replace(thread, comments=(replace(said, edited_at=AT),))
     found = [
-        ActiveThread(each, AT).unheard_keys(Listener(BOT), AT, frozenset({said.version})) for each in (thread, edited)
+        ActiveThread(each, AT).unheard_keys(BotIdentity(BOT), AT, frozenset({said.version}))
+        for each in (thread, edited)
     ]
-    found.append(ActiveThread(thread, AT).unheard_keys(Listener(BOT), AT, frozenset()))
+    found.append(ActiveThread(thread, AT).unheard_keys(BotIdentity(BOT), AT, frozenset()))
     assert found == [set(), {said.key}, {said.key}]
 
 

@@ -56,7 +56,7 @@ def random_receipt(seed: int) -> RandomReceipt:
 def _journal(chance: random.Random, plan: PlanDocument, tree: str) -> tuple[list[JournalEvent], PlanDocument]:
     """Return a journal, and the plan that it published."""
     editors = tuple(chance.sample(range(1, 99), k=chance.randint(0, 2)))
-    said = replace(REQUESTED.said, text=_text(chance), hands=editors)
+    said = replace(REQUESTED.said, text=_text(chance), editors=editors)
     events: list[JournalEvent] = [replace(REQUESTED, said=said, base=plan.base)]
     for n in range(chance.randint(0, 2)):
         events += [Planned(plan=plan, digest=plan.digest), Proposed(shown=f"c{n}", digest=plan.digest)]

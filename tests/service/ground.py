@@ -15,7 +15,7 @@ from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
-from bot.github.relevance import Listening
+from bot.github.relevance import KnownBot
 from bot.service.delivery_log import Delivery
 from bot.service.host_port import LookedAt
 from bot.service.queue.file_queue import FileQueue
@@ -154,8 +154,8 @@ class Host:
     def is_bot(self, actor: int | None) -> bool:
         return actor == self.bot
 
-    def listening(self, repository: int) -> Listening | None:  # noqa: ARG002 - the port's
-        return Listening(self.bot, self.mention) if self.mention else None
+    def known_bot(self, repository: int) -> KnownBot | None:  # noqa: ARG002 - the port's
+        return KnownBot(self.bot, self.mention) if self.mention else None
 
     def looked_at(self, address: ThreadAddress) -> LookedAt:
         return LookedAt(address, f"plan-{address.number}" if address in self.opened else "", None, self.polled)

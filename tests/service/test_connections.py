@@ -104,7 +104,7 @@ async def test_git_gets_a_new_token_after_the_old_one_was_refused(tmp_path: Path
         refuse()
         base = await workspace.mirror.head("main")
         refuse()
-        await asyncio.to_thread(reached.refs.look, thread)
+        await asyncio.to_thread(reached.refs.read_tip, thread)
         refuse()
         await asyncio.to_thread(reached.refs.commit, thread, lambda _: {"a": b"1"}, "first")
         checkout = await workspace.checkout("main", base)
@@ -126,7 +126,7 @@ async def test_a_fixed_token_is_asked_for_once(tmp_path: Path) -> None:
         with pytest.raises(Transient, match="rejects the token"):
             await Mirror.of(reached.remote, tmp_path / "mirrors").head("main")
         with pytest.raises(Transient, match="cannot be listed"):
-            await asyncio.to_thread(reached.refs.look, ThreadNumber(1))
+            await asyncio.to_thread(reached.refs.read_tip, ThreadNumber(1))
 
 
 async def test_a_token_that_reaches_nothing_is_told(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from bot.service.inbox import Inbox
 from bot.service.missed import MissedStore
 from bot.service.queue.file_queue import FileQueue
 from bot.service.queue.queue_port import Outcome
-from bot.service.reconcile import ReadingTotals, Take
+from bot.service.reconcile import PassOn, ReadingTotals
 from bot.service.service import PeriodicWork, Service
 from bot.service.ticker import REDELIVER_SECONDS, Ticker
 from bot.service.worker import Worker
@@ -28,7 +28,7 @@ class Reading:
     asked: list[str] = field(default_factory=list)
     known: tuple[str, ...] = ()
 
-    async def read(self, take: Take) -> ReadingTotals:
+    async def read(self, take: PassOn) -> ReadingTotals:
         self.asked.append("read")
         for address, keys in self.found:
             await take(address, keys)
@@ -50,7 +50,7 @@ async def test_what_is_found_is_stored_and_looked_at_once(tmp_path: Path) -> Non
             await settle()
         for keys in ({"issue"}, {"issue"}, {"issue", "comment-5"}):
             reading.found = [(thread(1), frozenset(keys))]
-            await service.missed.look()
+            await service.missed.read_missed()
             await idle(service)
     assert host.numbers() == [1, 1]
     assert (await service.state())["reconciled"] == service.missed.read_at != ""
@@ -79,7 +79,7 @@ async def test_where_it_cannot_be_stored_the_reading_ends(tmp_path: Path) -> Non
 
     missed = MissedStore(Reading([(thread(1), frozenset({"issue"}))]), FileQueue(Inbox(tmp_path), None), full)
     with pytest.raises(Transient, match="stored"):
-        await missed.look()
+        await missed.read_missed()
     assert missed.read_at is None
 
 

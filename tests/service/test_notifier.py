@@ -124,7 +124,7 @@ async def test_each_move_is_sent_once_and_in_order(tmp_path: Path, receiver: Rec
         work, _ = notifier(tmp_path, receiver.url, entries[-1].at)
         async with work.running():
             for end in range(1, len(entries) + 1):
-                work.take(thread(2), entries[:end])
+                work.send_new(thread(2), entries[:end])
                 await settle(3)
             await sent(receiver, work, len(moves(entries)))
     bodies = [json.loads(body) for _, body in receiver.requests]
@@ -140,7 +140,7 @@ async def test_a_receiver_that_fails_is_asked_again(tmp_path: Path, receiver: Re
     entries = journal(until=Move.PROPOSED)
     work, clock = notifier(tmp_path, receiver.url, entries[-1].at, seconds=0.2 if answer == SLOW else 10)
     async with work.running():
-        work.take(thread(2), entries)
+        work.send_new(thread(2), entries)
         await sent(receiver, work, 1)
         assert clock.waits() == [PAUSES[0]]
         clock.turn(PAUSES[0])
@@ -157,7 +157,7 @@ async def test_a_receiver_that_is_down_is_given_up_after_a_day(tmp_path: Path) -
     work, clock = notifier(tmp_path, "http://127.0.0.1:9/", entries[-1].at)
     attempts = 0
     async with work.running():
-        work.take(thread(2), entries)
+        work.send_new(thread(2), entries)
         while not work.is_idle:
             async with asyncio.timeout(20):
                 while not (clock.waits() or work.is_idle):  # noqa: ASYNC110 - the request is a real one
@@ -165,7 +165,7 @@ async def test_a_receiver_that_is_down_is_given_up_after_a_day(tmp_path: Path) -
             if clock.waits():
                 attempts += 1
                 clock.turn(clock.waits()[0])
-                work.take(thread(2), entries)
+                work.send_new(thread(2), entries)
                 await settle()
     assert attempts == 28
     assert sum(v for k, v in work.counters.values.items() if ("outcome", "given up") in k[1]) == len(moves(entries))
@@ -176,12 +176,12 @@ async def test_a_process_that_dies_before_it_sends(tmp_path: Path, receiver: Rec
     entries = journal(until=Move.PROPOSED)
     first, _ = notifier(tmp_path, "http://127.0.0.1:9/", entries[-1].at)
     async with first.running():
-        first.take(thread(2), entries)
+        first.send_new(thread(2), entries)
         await settle()
     for _ in range(2):
         second, _ = notifier(tmp_path, receiver.url, entries[-1].at)
         async with second.running():
-            second.take(thread(2), entries)
+            second.send_new(thread(2), entries)
             await sent(receiver, second, len(moves(entries)))
     assert [int(each.split("-")[2]) for each in receiver.ids()] == moves(entries)
 
@@ -195,7 +195,7 @@ async def test_no_secret_is_sent(tmp_path: Path, receiver: Receiver) -> None:
     for entry in entries:
         entry.body.update({"title": title} if entry.kind == Move.REQUESTED else {})
     async with work.running():
-        work.take(thread(2), entries)
+        work.send_new(thread(2), entries)
         await sent(receiver, work, 1)
     told = json.loads(receiver.requests[0][1])["data"]["title"]
     assert told
@@ -208,8 +208,8 @@ async def test_a_journal_that_cannot_be_folded_harms_nothing(tmp_path: Path, rec
     work, _ = notifier(tmp_path, receiver.url, entries[-1].at)
     broken = [Entry(1, datetime.now(UTC), Move.PUBLISHED, {"nonsense": 1})]
     async with work.running():
-        work.take(thread(1), broken)
-        work.take(thread(2), entries)
+        work.send_new(thread(1), broken)
+        work.send_new(thread(2), entries)
         await sent(receiver, work, len(moves(entries)))
     assert {each.split("-")[1] for each in receiver.ids()} == {"2"}
 
@@ -218,7 +218,7 @@ async def test_without_an_address_nothing_happens(tmp_path: Path) -> None:
     """No file, no task."""
     work = Notifier(Settings(data_dir=tmp_path), HandClock(), Redactor())
     async with work.running():
-        work.take(thread(2), journal())
+        work.send_new(thread(2), journal())
         assert work.is_idle
     assert not [*tmp_path.iterdir()]
 
@@ -260,7 +260,7 @@ async def test_the_example_of_the_documentation(tmp_path: Path, receiver: Receiv
     clock.seconds = time.time()
     fresh = [replace(each, at=datetime.now(UTC)) for each in entries]
     async with work.running():
-        work.take(thread(2), fresh)
+        work.send_new(thread(2), fresh)
         await sent(receiver, work, 1)
     headers, body = receiver.requests[0]
     names["verify"](SECRET, headers, body)

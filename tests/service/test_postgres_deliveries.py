@@ -52,10 +52,10 @@ async def test_installations_take_turns_within_a_batch(jobs: Jobs) -> None:
 async def test_guids_are_forgotten(jobs: Jobs) -> None:
     """Once GitHub does not redeliver them any more."""
     await jobs.store(delivery(1))
-    await jobs.forget_deliveries()
+    await jobs.delete_deliveries()
     assert await jobs.known_guids(("guid-1",)) == {"guid-1"}
     await jobs.database.rows("UPDATE plangate_deliveries SET stored_at = now() - interval '5 days'")
-    await jobs.forget_deliveries()
+    await jobs.delete_deliveries()
     assert await jobs.known_guids(("guid-1",)) == frozenset()
 
 

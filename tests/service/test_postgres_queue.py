@@ -262,14 +262,14 @@ async def test_only_the_newest_run_of_a_job_ends_it(jobs: Jobs) -> None:
     await jobs.store(delivery(1))
     before = await fetched(jobs, old)
     await jobs.unregister(old)
-    assert await jobs.take_over(60) == 1
+    assert await jobs.reclaim_stalled(60) == 1
     assert not await jobs.beat(old)
     assert not await jobs.finish(before)
     after = await fetched(jobs, new)
     assert (after.id, after.run) == (before.id, before.run + 1)
     assert not await jobs.finish(before)
     assert not await jobs.give_back(before, 0)
-    assert await jobs.take_over(60) == 0
+    assert await jobs.reclaim_stalled(60) == 0
     assert await jobs.finish(after)
     assert (await jobs.load()).busy == 0
 

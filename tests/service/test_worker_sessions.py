@@ -142,7 +142,7 @@ async def test_a_taking_over_and_a_batch_never_wait_for_each_other(jobs: Jobs, n
     async with Database(jobs.database.url + IN_TABLE_ORDER).open() as other, jobs.database.connection() as batch:
         await run(batch, "BEGIN")
         await run(batch, WAKE, about="thread 1/1")
-        taking_over = asyncio.create_task(Jobs(other).take_over(60))
+        taking_over = asyncio.create_task(Jobs(other).reclaim_stalled(60))
         await asyncio.sleep(0.2)
         await run(batch, WAKE, about="thread 1/2")
         await run(batch, "COMMIT")
@@ -162,9 +162,9 @@ async def test_one_process_takes_over_at_a_time(jobs: Jobs) -> None:
         await run(first, "BEGIN")
         assert await run(first, "SELECT plangate_take_over_v1(60) AS count") == [{"count": 1}]
         async with asyncio.timeout(20):
-            assert await jobs.take_over(60) == 0
+            assert await jobs.reclaim_stalled(60) == 0
         await run(first, "COMMIT")
-    assert await jobs.take_over(60) == 0
+    assert await jobs.reclaim_stalled(60) == 0
     assert not await jobs.beat(dead)
 
 

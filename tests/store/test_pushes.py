@@ -34,7 +34,7 @@ def test_what_waits_goes_together(refs_on: Callable[[str], ThreadRefs], reposito
     repository.hook("pre-receive", f"echo >> {pushes}; touch {there}; while [ ! -e {go} ]; do sleep 0.01; done")
     refs = refs_on("a")
     for number in range(TOGETHER + 2):
-        refs.look(ThreadNumber(number))
+        refs.read_tip(ThreadNumber(number))
 
     with ThreadPoolExecutor(TOGETHER + 1) as pool:
 

@@ -39,7 +39,7 @@ def test_files_are_added(refs_on: Callable[[str], ThreadRefs]) -> None:
     first = refs.commit(ONE, adding(a=b"1", b=b""), "first")
     second = refs.commit(ONE, adding(c=b"\x00\xff\n" * 1000), "second")
     assert (list(first.files), list(second.files)) == (["a", "b"], ["a", "b", "c"])
-    seen = refs_on("b").look(ONE)
+    seen = refs_on("b").read_tip(ONE)
     assert seen == second
     assert refs_on("b").read([seen.files[name] for name in "cab"]) == [b"\x00\xff\n" * 1000, b"1", b""]
 
@@ -56,13 +56,13 @@ def test_nothing_to_add(refs_on: Callable[[str], ThreadRefs]) -> None:
     refs = refs_on("a")
     tip = refs.commit(ONE, adding(a=b"1"), "first")
     assert refs.commit(ONE, adding(a=b"1"), "again") == tip
-    assert refs_on("b").look(ONE) == tip
+    assert refs_on("b").read_tip(ONE) == tip
 
 
 def test_change_is_asked_again(refs_on: Callable[[str], ThreadRefs]) -> None:
     """Of two that add at one tip the second is asked again on the newer one; both files are there."""
     first, second = refs_on("a"), refs_on("b")
-    second.look(ONE)
+    second.read_tip(ONE)
     first.commit(ONE, adding(a=b"1"), "first")
     tips = []
 
@@ -97,14 +97,14 @@ def test_only_numbers_are_threads(refs_on: Callable[[str], ThreadRefs], reposito
 def test_a_ref_that_ends_alike(refs_on: Callable[[str], ThreadRefs], repository: Repository) -> None:
     """A branch whose name ends as a thread's ref does is not taken for it."""
     repository.git("update-ref", "refs/heads/refs/plangate/threads/1", "refs/heads/master")
-    assert refs_on("a").look(ONE) == Tip()
+    assert refs_on("a").read_tip(ONE) == Tip()
 
 
 @pytest.mark.parametrize("number", (-1, 10**18))
 def test_no_thread_number(refs_on: Callable[[str], ThreadRefs], number: int) -> None:
     """What no thread can be numbered is refused."""
     with pytest.raises(Refused):
-        refs_on("a").look(ThreadNumber(number))
+        refs_on("a").read_tip(ThreadNumber(number))
 
 
 @pytest.mark.req("G1")
@@ -120,7 +120,7 @@ def test_remote_that_is_a_program(tmp_path: Path, clock: Clock) -> None:
     with pytest.raises(Refused, match="not an http"):
         ThreadRefs(Remote(f"ext::touch {tmp_path}/ran://"), tmp_path / "scratch.git", clock)
     with pytest.raises(Transient):
-        ThreadRefs(Remote(f"ext::touch {tmp_path}/ran"), tmp_path / "scratch.git", clock).look(ONE)
+        ThreadRefs(Remote(f"ext::touch {tmp_path}/ran"), tmp_path / "scratch.git", clock).read_tip(ONE)
     assert not (tmp_path / "ran").exists()
 
 
@@ -129,7 +129,7 @@ def test_relative_path(repository: Repository, clock: Clock) -> None:
     with chdir(repository.path.parent):
         refs = ThreadRefs(Remote(repository.path.name), Path("scratch.git"), clock)
     with chdir("/"):
-        assert refs.look(ONE) == Tip()
+        assert refs.read_tip(ONE) == Tip()
 
 
 @pytest.mark.req("G1")
@@ -139,14 +139,14 @@ def test_sandboxed_programs(tmp_path: Path, repository: Repository, clock: Clock
     receive, written = script(tmp_path, "receive-pack")
     remote = Remote(str(repository.path), upload_pack=upload, receive_pack=receive)
     refs = ThreadRefs(remote, tmp_path / "a" / "scratch.git", clock)
-    refs.look(ONE)
+    refs.read_tip(ONE)
     assert (runs(read), runs(written)) == (1, 0)
     refs.commit(ONE, adding(a=b"1"), "first")
     assert (runs(read), runs(written)) == (1, 1)
     other = ThreadRefs(remote, tmp_path / "b" / "scratch.git", clock)
     assert other.threads() == (ONE,)
     assert runs(read) == 2
-    assert list(other.look(ONE).files) == ["a"]
+    assert list(other.read_tip(ONE).files) == ["a"]
     assert runs(read) == 4  # one to ask, one to fetch
 
 
@@ -158,7 +158,7 @@ def test_environment(tmp_path: Path, repository: Repository, clock: Clock) -> No
         str(repository.path), environment=lambda: {"GIT_TRACE_PACKET": str(tmp_path / f"trace{next(asked)}")}
     )
     refs = ThreadRefs(remote, tmp_path / "a" / "scratch.git", clock)
-    refs.look(ONE)
+    refs.read_tip(ONE)
     refs.commit(ONE, adding(a=b"1"), "first")
     assert (tmp_path / "trace0").exists()
     assert (tmp_path / "trace1").exists()
@@ -184,11 +184,11 @@ def test_scratch_is_gone(refs_on: Callable[[str], ThreadRefs], tmp_path: Path) -
     """A reader whose scratch repository was deleted is told once, and reads after its next look."""
     refs_on("a").commit(ONE, adding(a=b"1"), "first")
     refs = refs_on("b")
-    tip = refs.look(ONE)
+    tip = refs.read_tip(ONE)
     shutil.rmtree(tmp_path / "b")
     with pytest.raises(Transient):
         refs.read(list(tip.files.values()))
-    assert refs.read(list(refs.look(ONE).files.values())) == [b"1"]
+    assert refs.read(list(refs.read_tip(ONE).files.values())) == [b"1"]
 
 
 def test_scratch_of_a_writer_is_gone(refs_on: Callable[[str], ThreadRefs], tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_scratch_of_a_writer_is_gone(refs_on: Callable[[str], ThreadRefs], tmp_p
     with pytest.raises(Transient):
         refs.commit(ONE, adding(b=b"2"), "second")
     assert sorted(refs.commit(ONE, adding(b=b"2"), "second").files) == ["a", "b"]
-    assert refs_on("b").read(list(refs_on("b").look(ONE).files.values())) == [b"1", b"2"]
+    assert refs_on("b").read(list(refs_on("b").read_tip(ONE).files.values())) == [b"1", b"2"]
 
 
 @pytest.mark.req("E3")
@@ -217,9 +217,9 @@ def test_a_damaged_scratch_is_made_anew(refs_on: Callable[[str], ThreadRefs], tm
         (scratch / thread_ref(ONE) if damage == "ref" else stored).write_bytes(b"")
     elsewhere.commit(TWO, adding(b=b"2"), "second")
     with pytest.raises(Transient):
-        here.look(TWO)
-    assert here.read(list(here.look(TWO).files.values())) == [b"2"]
-    assert here.read(list(here.look(ONE).files.values())) == [b"1"]
+        here.read_tip(TWO)
+    assert here.read(list(here.read_tip(TWO).files.values())) == [b"2"]
+    assert here.read(list(here.read_tip(ONE).files.values())) == [b"1"]
 
 
 def test_what_else_is_in_a_ref_stays(repository: Repository, refs_on: Callable[[str], ThreadRefs]) -> None:
@@ -234,7 +234,7 @@ def test_what_else_is_in_a_ref_stays(repository: Repository, refs_on: Callable[[
         "-c", "user.name=x", "-c", "user.email=x", "commit-tree", "-p", str(commit), "-m", "theirs", tree
     )
     repository.git("update-ref", thread_ref(ONE), theirs)
-    refs.look(ONE)
+    refs.read_tip(ONE)
     ours = refs.commit(ONE, lambda _: {"journal/1": b"2"}, "second").commit
     rows = repository.git("ls-tree", "-r", str(ours)).splitlines()
     assert [row.split()[::3] for row in rows] == [

@@ -239,7 +239,7 @@ def test_one_address_has_its_share(one: str, same: str, another: str) -> None:
     clients.mark(second, is_waiting=False)
     fourth = admitted(clients, same)
     assert [each.is_cut_off for each in (other, second, third, fourth)] == [False, False, True, False]
-    clients.forget(second)
+    clients.release(second)
     assert not admitted(clients, one).is_cut_off
 
 

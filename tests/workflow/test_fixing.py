@@ -12,7 +12,7 @@ from bot.core.moves import Stopped
 from bot.core.names import CommitId, ThreadNumber
 from bot.core.red_checks import CheckRun, CheckRunState, PullChecks, RequiredCheck
 from bot.core.thread_state import ThreadState
-from bot.workflow.fixing import take_red_checks
+from bot.workflow.fixing import request_fix
 from bot.workflow.journal.writing import append_move, read_state
 from bot.workflow.thread_context import ThreadContext, WorkSettings
 from tests.workflow.ground import Ground
@@ -61,9 +61,9 @@ async def test_three_turns_and_one_notice() -> None:
     stages = []
     for number in range(6):
         thread = with_head(thread, number)
-        state = await take_red_checks(thread, await read_state(thread))
+        state = await request_fix(thread, await read_state(thread))
         stages.append(state.stage)
-        assert await take_red_checks(thread, await read_state(thread)) == await read_state(thread)
+        assert await request_fix(thread, await read_state(thread)) == await read_state(thread)
         if state.stage is Stage.PLANNING:
             assert state.turn.foreign
             assert "\n</system-reminder>" not in state.turn.text
@@ -84,4 +84,4 @@ async def test_nothing_begins() -> None:
         replace(thread, checks=Checks(CommitId("b" * 40))),
         pull_thread(Ground(), Unreadable),
     ):
-        assert await take_red_checks(other, ThreadState()) == ThreadState()
+        assert await request_fix(other, ThreadState()) == ThreadState()

@@ -16,7 +16,7 @@ from bot.core.operations import IssueOperationResult, IssueState, Operation
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
 from bot.workflow.journal.writing import read_state
-from bot.workflow.maintaining import NOTHING_TO_DO, offer_again, take_occurrence, track_task
+from bot.workflow.maintaining import NOTHING_TO_DO, journal_occurrence, offer_again, track_task
 from bot.workflow.task_check import PRINTED_SHOWN
 from bot.workflow.thread_context import ThreadContext, WorkSettings
 from tests.workflow.ground import BASE, MAYA, Ground, is_working, plan_and_work, say, submit, was_called
@@ -68,7 +68,7 @@ class TaskGround(Ground):
         state = await track_task(process, await read_state(process), task)
         assert state.task is not None
         self.occurrence = Occurrence(task.name, self.clock.now(), follows=state.task.newest_key)
-        await take_occurrence(process, state, task, self.occurrence)
+        await journal_occurrence(process, state, task, self.occurrence)
         state = await self.look()
         assert state.task is not None
         return state.task.outcome_of(self.occurrence.key) or ""
@@ -80,7 +80,7 @@ async def test_an_occurrence_is_planned_once() -> None:
     ground = TaskGround()
     assert await ground.due() == "a plan is waiting for approval"
     process = ground.process()
-    await take_occurrence(process, await read_state(process), TASK, ground.occurrence)
+    await journal_occurrence(process, await read_state(process), TASK, ground.occurrence)
     assert (await ground.kinds()).count("due") == (await ground.kinds()).count("requested") == 1
     assert "Let orders of 50 ship free." in str(ground.model.requests[0].messages)
 

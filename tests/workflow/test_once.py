@@ -4,7 +4,7 @@ import pytest
 
 from bot.core.gate import Stage
 from bot.ports import ModelRequest
-from bot.workflow.intake import take_in
+from bot.workflow.intake import journal_turns
 from bot.workflow.journal.writing import read_state
 from bot.workflow.outbox.outcomes import post_replies
 from tests.workflow.ground import MAYA, WILL, Ground, is_working, plan_and_work, submit
@@ -16,7 +16,7 @@ async def test_two_looks_answer_one_command_once() -> None:
     ground.thread.say(WILL, "@plangate status")
     first, second = ground.process(), ground.process()
     before = [await read_state(first), await read_state(second)]
-    mine, theirs = await take_in(first, before[0]), await take_in(second, before[1])
+    mine, theirs = await journal_turns(first, before[0]), await journal_turns(second, before[1])
     await post_replies(second, theirs)
     assert ground.told == []
     await post_replies(first, mine)

@@ -31,11 +31,11 @@ def after(first: Turn, *more: Turn) -> ThreadState:
 @pytest.mark.req("X1", "S9")
 def test_a_request_that_is_renewed_asks_for_all_of_it() -> None:
     """It has the words of everybody, who asked first, and all marks of the words; the turn and its time are new."""
-    marks = {"foreign": True, "strangers": True, "hands": (3,)}
+    marks = {"foreign": True, "strangers": True, "editors": (3,)}
     more = Turn("t2", Actor(8, "ben"), "Note it.", NOW, hidden=("<!-- b -->",), **marks)  # type: ignore[arg-type]
     again = renewed_request(after(replace(TURN, hidden=("<!-- a -->",)), more), RETRY)
     assert (again.key, again.at, again.actor) == (RETRY.key, RETRY.at, Actor(7, "ada"))
     assert again.text == "Fix it.\n\n@ben adds: Note it."
-    assert (again.foreign, again.strangers, again.hands, again.hidden.count) == (True, True, (), 2)
+    assert (again.foreign, again.strangers, again.editors, again.hidden.count) == (True, True, (), 2)
     plain = renewed_request(after(TURN), RETRY)
     assert plain == replace(JournaledTurn.of(TURN), key=RETRY.key, at=RETRY.at)

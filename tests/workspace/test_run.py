@@ -71,10 +71,10 @@ async def test_failure_says_what(tmp_path: Path) -> None:
 def test_lock(tmp_path: Path) -> None:
     """One holder at a time; the one who has it may take it again; what is let go is free."""
     first, second = Lock(tmp_path / "x.lock"), Lock(tmp_path / "x.lock")
-    first.take()
-    first.take()
+    first.acquire()
+    first.acquire()
     with pytest.raises(Conflict):
-        second.take()
+        second.acquire()
     first.release()
     first.release()
-    second.take()
+    second.acquire()

@@ -126,7 +126,7 @@ async def test_unused_mirrors_are_removed(workspace: GitWorkspace, repository: R
         shutil.copytree(mirror.path, place)
         os.utime(place, (LONG_AGO, LONG_AGO))
     lock = Lock(held.with_suffix(".lock"))
-    lock.take()
+    lock.acquire()
     await mirror.tidy()
     lock.release()
     assert [place.exists() for place in (mirror.path, gone, held)] == [True, False, True]
@@ -156,7 +156,7 @@ async def test_nothing_is_tidied_while_somebody_fetches(workspace: GitWorkspace,
     """A mirror that is held is left for another day, without a word."""
     await workspace.mirror.ensure(repository.head)
     lock = Lock(workspace.mirror.path.with_suffix(".lock"))
-    lock.take()
+    lock.acquire()
     await workspace.mirror.tidy()
     assert not workspace.mirror.path.with_suffix(".tidied").exists()
     lock.release()
@@ -199,7 +199,7 @@ def test_one_holder_of_a_name(tmp_path: Path) -> None:
         for _ in range(150):
             lock = Lock(tmp_path / "x.lock")
             try:
-                lock.take()
+                lock.acquire()
             except Conflict:
                 continue
             inside.append(1)

@@ -67,7 +67,7 @@ async def _events(
     def sees(repository: int) -> bool:
         return visit.role(repository) >= Role.READ  # as of the newest look, because `visit` is replaced below
 
-    with announcements.listen(only) if only else announcements.listen_to_list(sees) as signal:
+    with announcements.subscribe(only) if only else announcements.subscribe_to_list(sees) as signal:
         while True:
             signal.clear()
             state = await _state(board, visit, only, session)

@@ -58,7 +58,7 @@ class SetUpRoutes:
         return Starlette(
             routes=[
                 Route("/setup", self._check_host(self._show_form), methods=["GET"]),
-                Route("/setup", self._check_host(self._take_form), methods=["POST"]),
+                Route("/setup", self._check_host(self._handle_form), methods=["POST"]),
                 Route("/setup/callback", self._check_host(self._finish), methods=["GET"]),
                 Route("/healthz", _healthz, methods=["GET"]),
                 Route("/{path:path}", _refuse_other_paths, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
@@ -96,7 +96,7 @@ class SetUpRoutes:
         answer.set_cookie(COOKIE, cookie, path="/setup", httponly=True, samesite="lax")
         return answer
 
-    async def _take_form(self, request: Request) -> Response:
+    async def _handle_form(self, request: Request) -> Response:
         """Answer the form: with its mistakes, or with what the App may do, to be confirmed on GitHub."""
         if not self.visitor.knows(request.cookies):
             return self._refusal(403, _UNKNOWN_BROWSER)

@@ -148,7 +148,7 @@ async def _files(session: Session, messages: Sequence[Json], kept: Sequence[Json
             continue
         try:
             output = await session.context.host.call("Read", arguments)
-            session.resources.alarm.listen(output.text)
+            session.resources.alarm.check_text(output.text)
         except PlangateError:
             continue
         if output.is_error or output.blocks:

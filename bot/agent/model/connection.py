@@ -196,15 +196,15 @@ def report_silence(seconds: float, say: Callable[[], None]) -> Iterator[Callable
         nonlocal last_arrival, is_reported
         last_arrival, is_reported = loop.time(), False
 
-    def look() -> None:
+    def check_silence() -> None:
         nonlocal is_reported, timer
         remaining = last_arrival + seconds - loop.time()
         if remaining <= 0 and not is_reported:
             is_reported = True
             say()
-        timer = loop.call_later(remaining if remaining > 0 else seconds, look)
+        timer = loop.call_later(remaining if remaining > 0 else seconds, check_silence)
 
-    timer = loop.call_later(seconds, look)
+    timer = loop.call_later(seconds, check_silence)
     try:
         yield record_arrival
     finally:

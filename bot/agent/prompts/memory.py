@@ -123,14 +123,14 @@ def _in_order(paths: Sequence[str], files: dict[str, MemoryFile]) -> tuple[Memor
     """Return each file once, followed by what it imports. A text that an earlier file has is left out."""
     ordered: dict[str, MemoryFile] = {}
 
-    def take(path: str) -> None:
+    def add(path: str) -> None:
         if path in files and path not in ordered:
             ordered[path] = files[path]
             for name in files[path].imports:
-                take(next((candidate for candidate in import_candidates(name, path) if candidate in files), ""))
+                add(next((candidate for candidate in import_candidates(name, path) if candidate in files), ""))
 
     for path in paths:
-        take(path)
+        add(path)
     texts = dict[str, MemoryFile]()
     for file in ordered.values():
         if file.text or not file.whole:

@@ -86,7 +86,7 @@ class SubagentStatus:
         """Whether the session ended with an answer."""
         return self.ended is not None and self.ended.end is End.ANSWERED
 
-    def take(self, event: AgentEvent, session: Session) -> list[AgentEvent]:
+    def update(self, event: AgentEvent, session: Session) -> list[AgentEvent]:
         """Record an event and return the events that the parent's listeners see."""
         match event:
             case Ended():

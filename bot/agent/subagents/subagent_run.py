@@ -86,12 +86,12 @@ class SubagentRun:
         idle_seconds = limits.idle_seconds or math.inf
         quiet = asyncio.timeout(None)
 
-        async def take(event: AgentEvent | AnswerStarted) -> None:
+        async def receive(event: AgentEvent | AnswerStarted) -> None:
             quiet.reschedule(None)  # the time that others take with an event is not this session's
             if isinstance(event, AnswerStarted):
                 turn.response_began.set()
             else:
-                for outgoing in self.status.take(event, session):
+                for outgoing in self.status.update(event, session):
                     await self.emit(outgoing)
             quiet.reschedule(now() + idle_seconds)
 
@@ -101,7 +101,7 @@ class SubagentRun:
             try:
                 async with asyncio.timeout(limits.seconds), quiet:
                     quiet.reschedule(now() + idle_seconds)
-                    await take(await drive(session, take))
+                    await receive(await drive(session, receive))
             except TimeoutError:
                 self.status.ended = _timeout(session, Resource.IDLE if quiet.expired() else Resource.SECONDS)
 

@@ -62,10 +62,10 @@ class ExperimentJobs:
         console, limit = self.testbed.console, self.testbed.console.patience.schedule
         console.tell(f"Waiting up to {limit / 60:.0f} minutes for a scheduled run (Enter skips).")
 
-        async def look() -> str | None:
+        async def probe() -> str | None:
             return (await self._job_comments()).get("schedule")
 
-        return await self.testbed.wait(limit, look, "a scheduled run")
+        return await self.testbed.wait(limit, probe, "a scheduled run")
 
     async def review(self) -> str:
         """Return how many runs a review with several comments starts."""
@@ -74,10 +74,10 @@ class ExperimentJobs:
         before = await testbed.repository.run_count("pull_request_review")
         await testbed.repository.review(await open_pull(testbed), FILE, REMARKS)
 
-        async def look() -> str | None:
+        async def probe() -> str | None:
             return "seen" if await testbed.repository.run_count("pull_request_review") > before else None
 
-        await testbed.wait(testbed.console.patience.runner, look, "a run of the review")
+        await testbed.wait(testbed.console.patience.runner, probe, "a run of the review")
         await testbed.console.clock.sleep(_SETTLED)
         return str(await testbed.repository.run_count("pull_request_review") - before)
 
@@ -106,12 +106,12 @@ class ExperimentJobs:
                 return None
             return "started"
 
-        async def look() -> str | None:
+        async def probe() -> str | None:
             return (await self._job_comments()).get("end")
 
         try:
             await testbed.wait(testbed.console.patience.runner, start, "GitHub knows the workflow")
-            await testbed.wait(testbed.console.patience.runner, look, "the answers of the job")
+            await testbed.wait(testbed.console.patience.runner, probe, "the answers of the job")
         except NotRun as error:
             raise NotRun(f"needs a runner: {error.what}") from error
         answers = await self._job_comments()

@@ -54,11 +54,11 @@ async def watch_tick(testbed: Testbed) -> str:
     testbed.console.tell(f"Please tick the box in {comment.url}, with another account than the token's if you can.")
     testbed.console.tell(f"The experiment waits {limit / 60:.0f} minutes. Press Enter to skip it.")
 
-    async def look() -> str | None:
+    async def probe() -> str | None:
         edits = await testbed.repository.edits(comment.node)
         return None if edits.text == posted else tick_words(edits, comment.author.id, posted)
 
-    return await testbed.wait(limit, look, "a ticked box")
+    return await testbed.wait(limit, probe, "a ticked box")
 
 
 def tick_words(edits: Edits, author: int, posted: str) -> str:

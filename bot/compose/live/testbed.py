@@ -154,11 +154,11 @@ class Testbed:
         options = (f"--force-with-lease={lease}:",) if lease else ()
         return await self.git("push", "-q", *options, self.remote.url, *refspecs)
 
-    async def wait(self, seconds: float, look: Callable[[], Awaitable[str | None]], what: str) -> str:
-        """Return what `look` finds, within a time limit. Raises NotRun after it, or if the person skips it."""
+    async def wait(self, seconds: float, probe: Callable[[], Awaitable[str | None]], what: str) -> str:
+        """Return what `probe` finds, within a time limit. Raises NotRun after it, or if the person skips it."""
         clock = self.console.clock
         until = clock.monotonic() + seconds
-        while (answer := await look()) is None:
+        while (answer := await probe()) is None:
             if self.console.is_skipped():
                 raise NotRun(f"skipped: {what}")
             if clock.monotonic() >= until:

@@ -119,12 +119,12 @@ class _Inline(ParserInline):
 
     def skipToken(self, state: StateInline) -> None:  # noqa: N802 - markdown-it's name
         """Count a step of look-ahead."""
-        state.env["steps"].take()
+        state.env["steps"].spend()
         super().skipToken(state)
 
     def parse(self, src: str, md: MarkdownIt, env: EnvType, tokens: list[Token]) -> list[Token]:
         """Parse a paragraph, and count its steps."""
-        env["steps"].take(_STEPS_OF_A_PARAGRAPH)
+        env["steps"].spend(_STEPS_OF_A_PARAGRAPH)
         return super().parse(src, md, env, tokens)
 
 
@@ -198,7 +198,7 @@ def _count(state: StateBlock | StateInline, *_: object) -> bool:
     """Count one step and return False, so that the other rules apply."""
     if state.level > _DEPTH:
         raise TooComplex
-    state.env["steps"].take()
+    state.env["steps"].spend()
     return False
 
 

@@ -18,7 +18,7 @@ class Steps:
     def __init__(self, characters: int) -> None:
         self.left = _STEPS_OF_A_TEXT + _STEPS_OF_A_CHARACTER * characters
 
-    def take(self, steps: int = 1) -> None:
+    def spend(self, steps: int = 1) -> None:
         """Count steps. Raises TooComplex if there are too many."""
         self.left -= steps
         if self.left < 0:
@@ -26,4 +26,4 @@ class Steps:
 
     def scan(self, characters: int) -> None:
         """Count the characters that a pattern scanned without a match."""
-        self.take(characters // _CHARACTERS_OF_A_STEP)
+        self.spend(characters // _CHARACTERS_OF_A_STEP)

@@ -22,14 +22,14 @@ class CanaryAlarm:
     values: tuple[str, ...] = field(default=(), repr=False)
     is_triggered: bool = False
     _known: KnownSecrets | None = field(init=False, repr=False, default=None)
-    """The values, indexed at the first text: most looks run no session."""
+    """The values, indexed at the first text: most checks of a thread run no session."""
 
     @property
     def named_values(self) -> Values:
         """The values, each with its kind."""
         return tuple((value, KIND) for value in self.values)
 
-    def listen(self, text: str) -> None:
+    def check_text(self, text: str) -> None:
         """Raise CanaryShown for a text that contains a canary, and for every text after that."""
         if self._known is None:
             self._known = KnownSecrets(self.named_values)

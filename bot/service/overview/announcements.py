@@ -30,7 +30,7 @@ class Announcements:
                 news.set()
 
     @contextmanager
-    def listen(self, address: ThreadAddress) -> Iterator[asyncio.Event]:
+    def subscribe(self, address: ThreadAddress) -> Iterator[asyncio.Event]:
         """Yield an event that is set at each announcement of a thread while the context is open."""
         key, news = (address.repository, address.number), asyncio.Event()
         self._listeners[key].add(news)
@@ -42,7 +42,7 @@ class Announcements:
                 del self._listeners[key]
 
     @contextmanager
-    def listen_to_list(self, sees: Sees) -> Iterator[asyncio.Event]:
+    def subscribe_to_list(self, sees: Sees) -> Iterator[asyncio.Event]:
         """Yield an event that is set at each announcement of the list while the context is open.
 
         `sees` returns whether the listener may see a repository, by its numeric id. What they may not see wakes nobody:

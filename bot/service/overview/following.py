@@ -27,7 +27,7 @@ async def follow_thread(overview: Overview, address: ThreadAddress, position: in
     as `Overview.steps` does.
     """
     last = ""
-    with overview.announcements.listen(address) as signal:
+    with overview.announcements.subscribe(address) as signal:
         while True:
             signal.clear()
             entries, update = await overview.journals.entries(address), News()

@@ -34,21 +34,21 @@ class Recorder:
     _computed: dict[tuple[int, int], RecordOrigin] = field(default_factory=dict)
     """Origins of the records that this process has computed. Others may be of an older version, or altered."""
 
-    async def take(self, address: ThreadAddress, entries: Sequence[Entry]) -> None:
+    async def record(self, address: ThreadAddress, entries: Sequence[Entry]) -> None:
         """Record a thread whose journal was just written to, and announce it to open streams."""
         self.announcements.announce(address)
         await asyncio.to_thread(self._put, address, entries)
         self.announcements.announce_list(address.repository)
 
-    async def take_listing(
+    async def record_listing(
         self, repository: int, threads: Sequence[tuple[ThreadAddress, Sequence[Entry]]], *, every: Sequence[int]
     ) -> None:
-        """Record the threads of a repository that changed, and forget those that are not among `every`."""
+        """Record the threads of a repository that changed, and remove those that are not among `every`."""
         await asyncio.to_thread(self._put_listing, repository, threads, every)
         self.announcements.announce_list(repository)
 
-    async def take_served(self, listings: Sequence[InstallationListing]) -> None:
-        """Forget every repository that is not listed. Of an installation that could not be listed, all are kept."""
+    async def record_served(self, listings: Sequence[InstallationListing]) -> None:
+        """Remove every repository that is not listed. Of an installation that could not be listed, all are kept."""
         served = {repository.id for _, listed in listings for repository in listed or ()}
         unread = {installation for installation, listed in listings if listed is None}
         try:

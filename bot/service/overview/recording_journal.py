@@ -38,7 +38,7 @@ class RecordingJournal:
         position = await self.journal.append(thread, expected, entries)
         if self.recorder is not None:
             with suppress(PlangateError):  # the append is durable, even if it cannot be read back now
-                await self.recorder.take(self.address, await self.journal.cached_entries(thread))
+                await self.recorder.record(self.address, await self.journal.cached_entries(thread))
         return position
 
     async def threads(self) -> tuple[ThreadNumber, ...]:

@@ -114,8 +114,8 @@ class FileQueue:
         address, report = delivery.address, delivery.report
         if self.worker is None or address is None or report is None:
             return True
-        listening = self.worker.host.listening(address.repository)
-        return listening is None or needs_look(report, listening, is_open=self.worker.may_be_open(address))
+        bot = self.worker.host.known_bot(address.repository)
+        return bot is None or needs_look(report, bot, is_open=self.worker.may_be_open(address))
 
     def _list_stored(self) -> Sequence[StoredDelivery]:
         waiting = [

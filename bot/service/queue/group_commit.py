@@ -111,7 +111,7 @@ class GroupCommit:
             await self._commit_each(batch, error)
         else:
             for delivery, outcome in zip(batch, outcomes, strict=True):
-                for answer in self._take_answers(delivery):
+                for answer in self._pop_answers(delivery):
                     answer.set_result(outcome)
 
     async def _commit_each(self, batch: Sequence[Delivery], error: Exception) -> None:
@@ -124,10 +124,10 @@ class GroupCommit:
 
     def _refuse(self, batch: Sequence[Delivery], error: Exception) -> None:
         for delivery in batch:
-            for answer in self._take_answers(delivery):
+            for answer in self._pop_answers(delivery):
                 answer.set_exception(error)
                 answer.exception()  # whoever waited may leave now, and then nobody else asks for it
 
-    def _take_answers(self, delivery: Delivery) -> "list[asyncio.Future[Outcome]]":
+    def _pop_answers(self, delivery: Delivery) -> "list[asyncio.Future[Outcome]]":
         """Remove and return the answers that callers wait for, except those of callers that were cancelled."""
         return [answer for answer in self._answers.pop(delivery.guid) if not answer.done()]

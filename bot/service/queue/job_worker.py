@@ -204,12 +204,12 @@ class JobWorker:
             if self._ends:
                 return 0.0
             pause = min(FIRST_WAIT * 2.0 ** min(run.job.run, 20), LONGEST_WAIT)
-            failure(run.job.task.title, error, **facts, attempt=run.job.run + 1, again_in=pause)
+            failure(run.job.task.label, error, **facts, attempt=run.job.run + 1, again_in=pause)
             return pause
         except Exception as error:  # noqa: BLE001 - the outermost shell: one thread's bug must not stop another
-            failure(run.job.task.title, error, **facts)
+            failure(run.job.task.label, error, **facts)
             return None
-        say(run.job.task.title, **facts, seconds=round(self.clock.monotonic() - began, 1))
+        say(run.job.task.label, **facts, seconds=round(self.clock.monotonic() - began, 1))
         return None
 
     async def _perform(self, run: _Run) -> dict[str, Any]:
@@ -265,7 +265,8 @@ class JobWorker:
             self._begin_anew(worker)
         now = self.clock.monotonic()
         self._healthy_since = min(self._healthy_since, now)
-        if now - self._healthy_since >= self.pace.stalled and (count := await self.jobs.take_over(self.pace.stalled)):
+        stalled = self.pace.stalled
+        if now - self._healthy_since >= stalled and (count := await self.jobs.reclaim_stalled(stalled)):
             say("took over the jobs of a dead worker", jobs=count)
             self._news.set()
 

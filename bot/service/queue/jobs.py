@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bot.core.names import ThreadAddress
-from bot.github.relevance import Listening
+from bot.github.relevance import KnownBot
 from bot.service.delivery_log import Delivery
 from bot.service.queue.queue_port import Load, Outcome, StoredDelivery
 from bot.store.postgres.database import Database, as_transient, run
@@ -61,7 +61,7 @@ ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.unti
 WHERE lease.holder = excluded.holder OR lease.until < now()
 RETURNING holder
 """
-_LET_GO: Final = "DELETE FROM plangate_leases WHERE holder = %(holder)s"
+_END_LEAD: Final = "DELETE FROM plangate_leases WHERE holder = %(holder)s"
 _KNOWN: Final = "SELECT guid FROM plangate_deliveries WHERE guid = ANY(%(guids)s)"
 _FORGET: Final = "DELETE FROM plangate_deliveries WHERE stored_at < now() - make_interval(days => %(days)s)"
 _WAITING: Final = "SELECT DISTINCT lock FROM procrastinate_jobs WHERE status = 'todo' AND lock = ANY(%(locks)s)"
@@ -98,7 +98,7 @@ class Task(StrEnum):
     LISTEN = "listen"
 
     @property
-    def title(self) -> str:
+    def label(self) -> str:
         """What the log calls it."""
         return {Task.LOOK: "check", Task.SESSION: "session", Task.LISTEN: "read comments"}[self]
 
@@ -223,7 +223,7 @@ class Jobs:
         """Forget a worker that ends. Jobs that it still has are given to others at the next taking over."""
         await self.database.rows(_UNREGISTER, worker=worker)
 
-    async def take_over(self, seconds: float) -> int:
+    async def reclaim_stalled(self, seconds: float) -> int:
         """Return to the queue the jobs of workers that were silent for `seconds`. Return how many there were."""
         return int((await self.database.rows(_TAKE_OVER, seconds=seconds))[0]["count"])
 
@@ -243,13 +243,13 @@ class Jobs:
 
     async def end_lead(self, holder: str) -> None:
         """Release the lease, if this process holds it."""
-        await self.database.rows(_LET_GO, holder=holder)
+        await self.database.rows(_END_LEAD, holder=holder)
 
     async def known_guids(self, guids: Collection[str]) -> frozenset[str]:
         """Return which of these deliveries are stored."""
         return frozenset(row["guid"] for row in await self.database.rows(_KNOWN, guids=list(guids)))
 
-    async def forget_deliveries(self) -> None:
+    async def delete_deliveries(self) -> None:
         """Delete the guids of deliveries that GitHub no longer redelivers."""
         await self.database.rows(_FORGET, days=KEPT_DAYS)
 
@@ -259,7 +259,7 @@ class Jobs:
         rows = await self.database.rows(_WAITING, locks=list(by_lock))
         return frozenset(by_lock[row["lock"]] for row in rows)
 
-    async def find_listeners(self, addresses: Collection[ThreadAddress]) -> dict[ThreadAddress, tuple[Listening, bool]]:
+    async def find_bots(self, addresses: Collection[ThreadAddress]) -> dict[ThreadAddress, tuple[KnownBot, bool]]:
         """Return what the bot listens to in the repositories of threads, and whether each thread is open.
 
         It is open if a look left something that waits there, or if a job waits or runs. Threads of a repository that
@@ -272,7 +272,7 @@ class Jobs:
             numbers=[address.number for address in by_lock.values()],
             abouts=list(by_lock),
         )
-        return {by_lock[row["about"]]: (Listening(row["bot"], row["mention"]), row["is_open"]) for row in rows}
+        return {by_lock[row["about"]]: (KnownBot(row["bot"], row["mention"]), row["is_open"]) for row in rows}
 
     async def load(self) -> Load:
         """Return for how many threads a job waits or runs, and how many sessions run and wait."""

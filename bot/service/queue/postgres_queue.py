@@ -12,7 +12,7 @@ from bot.clock import SystemClock
 from bot.config.settings import ServiceSettings
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
-from bot.github.relevance import Listening, needs_look
+from bot.github.relevance import KnownBot, needs_look
 from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.delivery_log import MISSED, Delivery
@@ -31,7 +31,7 @@ from bot.store.postgres.migrations import require_current
 LEASE_SECONDS: Final = 30.0
 """Seconds after which another process does the periodic work, if the one that did it is silent."""
 RENEWAL_SECONDS: Final = 5.0
-FORGET_SECONDS: Final = 3600.0
+CLEANUP_SECONDS: Final = 3600.0
 
 
 @dataclass(slots=True)
@@ -124,8 +124,8 @@ class PostgresQueue:
     async def _leading(self) -> AsyncIterator[None]:
         """Try to hold the lease of the periodic work, and defer what is woken, while the context is open."""
         lead = self._repeat("lease", self._renew_lease, RENEWAL_SECONDS)
-        forget = self._repeat("forget deliveries", self._forget, FORGET_SECONDS)
-        loops = [asyncio.create_task(loop) for loop in (lead, forget, self._defer_woken())]
+        cleanup = self._repeat("delete deliveries", self._delete_deliveries, CLEANUP_SECONDS)
+        loops = [asyncio.create_task(loop) for loop in (lead, cleanup, self._defer_woken())]
         try:
             yield
         finally:
@@ -150,11 +150,11 @@ class PostgresQueue:
                 if not led:
                     say("this process does the periodic work")
 
-    async def _forget(self) -> None:
+    async def _delete_deliveries(self) -> None:
         """Delete the guids of old deliveries, as soon as this process leads: it may end before the next time."""
         while not self.leads:
             await self.clock.sleep(self.pace.poll)
-        await self._jobs.forget_deliveries()
+        await self._jobs.delete_deliveries()
 
     async def _defer_woken(self) -> None:
         while True:
@@ -171,9 +171,9 @@ class PostgresQueue:
         threads = {
             delivery.address for delivery in deliveries if delivery.report is not None and delivery.address is not None
         }
-        listeners = await self._jobs.find_listeners(threads) if threads else {}
+        bots = await self._jobs.find_bots(threads) if threads else {}
         covered = await self._find_covered([delivery for delivery in deliveries if delivery.event == MISSED])
-        kept = [item for item in deliveries if item not in covered and _may_need_look(item, listeners)]
+        kept = [item for item in deliveries if item not in covered and _may_need_look(item, bots)]
         stored = zip(kept, await self._jobs.store_all(kept) if kept else (), strict=True)
         outcomes = {delivery.guid: Outcome.JOINED for delivery in covered}
         outcomes |= {delivery.guid: outcome for delivery, outcome in stored}
@@ -190,10 +190,10 @@ class PostgresQueue:
         return [delivery for delivery in missed if delivery.address in waiting]
 
 
-def _may_need_look(delivery: Delivery, listeners: Mapping[ThreadAddress, tuple[Listening, bool]]) -> bool:
+def _may_need_look(delivery: Delivery, bots: Mapping[ThreadAddress, tuple[KnownBot, bool]]) -> bool:
     """Return whether a look could find anything, as far as is known of the thread."""
     address, report = delivery.address, delivery.report
-    if address is None or report is None or address not in listeners:
+    if address is None or report is None or address not in bots:
         return True
-    listening, is_open = listeners[address]
-    return needs_look(report, listening, is_open=is_open)
+    bot, is_open = bots[address]
+    return needs_look(report, bot, is_open=is_open)

@@ -47,7 +47,7 @@ class Watching:
     jobs: Jobs
 
     async def record(self, address: ThreadAddress) -> None:
-        """Record the result of this process's look at a thread, and then what the bot listens to there.
+        """Record the result of this process's look at a thread, and then the bot's name there.
 
         In this order, so that no process skips a thread on which something waits.
         """
@@ -57,8 +57,8 @@ class Watching:
             await self.database.rows(_RECORD, **place, facts=facts)
         else:
             await self.database.rows(_FORGET, **place)
-        if listening := self.host.listening(address.repository):
-            values = {"repository": address.repository, "bot": listening.bot, "mention": listening.mention}
+        if bot := self.host.known_bot(address.repository):
+            values = {"repository": address.repository, "bot": bot.id, "mention": bot.mention}
             await self.database.rows(_LISTENER, **values)
 
     async def threads_to_poll(self) -> tuple[ThreadAddress, ...]:

@@ -95,7 +95,7 @@ async def call_bash(host: Toolhost, command: str, seconds: float) -> ToolOutput:
 
 def hear_output(context: ThreadContext, text: str) -> str:
     """Return the output of a command, redacted. Raises CanaryShown first if it contains a planted decoy."""
-    context.resources.alarm.listen(text)
+    context.resources.alarm.check_text(text)
     return context.redactor.redact(text)
 
 

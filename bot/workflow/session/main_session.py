@@ -160,7 +160,7 @@ async def _consume(
             if isinstance(event, RequestStarted) and event.agent == MAIN:
                 await context.before_step()
             context.listener(event)
-            progress.take(event)
+            progress.receive(event)
             if isinstance(event, Ended):
                 return event
             await saving.save_after(event)

@@ -53,7 +53,7 @@ class ProgressReporter:
         self._end = ""
         self._changed = asyncio.Event()
 
-    def take(self, event: AgentEvent) -> None:
+    def receive(self, event: AgentEvent) -> None:
         """Update what is shown by one event."""
         match event:
             case TodosChanged() if event.agent == "main":

@@ -25,7 +25,7 @@ class _Bytes:
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
-    def take(self, count: int) -> bytes:
+    def read(self, count: int) -> bytes:
         """Return the next bytes; raises _Short if there are fewer."""
         if self.at + count > len(self.data):
             raise _Short
@@ -34,11 +34,11 @@ class _Bytes:
 
     def number(self, size: int) -> int:
         """Return the next number, which takes `size` bytes."""
-        return int.from_bytes(self.take(size))
+        return int.from_bytes(self.read(size))
 
     def vector(self, size: int) -> "_Bytes":
         """Return the next bytes that are preceded by their count, a number of `size` bytes."""
-        return _Bytes(self.take(self.number(size)))
+        return _Bytes(self.read(self.number(size)))
 
     @property
     def over(self) -> bool:
@@ -75,7 +75,7 @@ def _message(data: bytes) -> _Bytes:
             raise _refusal("a TLS greeting in too many pieces")
         if records.number(1) != _HANDSHAKE or records.number(1) != 3:
             raise _refusal("no TLS")
-        records.take(1)
+        records.read(1)
         piece = records.vector(2).data
         if not piece:
             raise _refusal("an empty TLS record")
@@ -87,7 +87,7 @@ def _message(data: bytes) -> _Bytes:
 
 def _names(message: _Bytes) -> Iterator[str]:
     """Yield the host names of a ClientHello."""
-    message.take(2 + 32)  # version, random
+    message.read(2 + 32)  # version, random
     message.vector(1), message.vector(2), message.vector(1)  # session, cipher suites, compression
     extensions = message.vector(2)
     while not extensions.over:

@@ -42,16 +42,16 @@ async def test_a_listing_repairs_the_index(tmp_path: Path) -> None:
     """An altered record is computed again by a new process, a thread without journal is forgotten, a moved name too."""
     file, every = tmp_path / "overview.sqlite3", journals(3)
     listing = list(every.items())
-    await recorder(FileIndex(file)).take_listing(1, listing, every=[1, 2, 3])
+    await recorder(FileIndex(file)).record_listing(1, listing, every=[1, 2, 3])
     fresh = FileIndex(file).page(ThreadQuery())
     with sqlite3.connect(file) as database:
         database.execute("UPDATE plangate_threads SET summary = replace(summary, 'hello', 'other'), stage = 'done'")
     assert FileIndex(file).page(ThreadQuery()) != fresh
     process = recorder(FileIndex(file))
-    await process.take_listing(1, listing, every=[1, 2, 3])
+    await process.record_listing(1, listing, every=[1, 2, 3])
     assert FileIndex(file).page(ThreadQuery()) == fresh
     renamed = [(replace(place, name="moved"), entries) for place, entries in listing[:2]]
-    await process.take_listing(1, renamed, every=[1, 2])
+    await process.record_listing(1, renamed, every=[1, 2])
     assert {each.repository for each in everything(FileIndex(file))} == {"octo/moved"}
 
 
@@ -62,7 +62,7 @@ async def test_the_index_holds_no_secret(tmp_path: Path) -> None:
     process = recorder(FileIndex(tmp_path / "x"), Redactor(((secret, "PASSWORD"),)))
     first = next(n for n, each in enumerate(entries) if each.kind == "requested")
     leaking = replace(entries[first], body=entries[first].body | {"title": f"Use {secret}"})
-    await process.take(place, (*entries[:first], leaking))
+    await process.record(place, (*entries[:first], leaking))
     (row,) = process.index.page(ThreadQuery()).threads
     assert row.title == "Use [redacted: PASSWORD]"
 
@@ -88,12 +88,12 @@ async def test_the_list_is_announced_once_it_can_be_read(tmp_path: Path) -> None
             super().put(record)
 
     made.index = Watched(tmp_path / "index")
-    with made.announcements.listen_to_list(lambda _: True) as news:
-        await made.take(place, entries)
+    with made.announcements.subscribe_to_list(lambda _: True) as news:
+        await made.record(place, entries)
         assert (news.is_set(), seen) == (True, [False])
     assert [each.number for each in everything(made.index)] == [place.number]
-    listening = made.announcements.listen_to_list
+    listening = made.announcements.subscribe_to_list
     with listening(lambda number: number == place.repository) as again, listening(lambda _: False) as hidden:
-        await made.take_listing(place.repository, [], every=[])
+        await made.record_listing(place.repository, [], every=[])
         assert (again.is_set(), hidden.is_set()) == (True, False)
     assert everything(made.index) == []

@@ -50,7 +50,7 @@ async def test_an_append_wakes_listeners(tmp_path: Path) -> None:
     """An append through the recorded journal is in the index, and wakes who listens to that thread, and nobody else."""
     made, at = recorder(FileIndex(tmp_path / "overview.sqlite3")), address(1)
     recorded = RecordingJournal(SharedJournal(), at, made)
-    with made.announcements.listen(at) as news, made.announcements.listen(address(2)) as other:
+    with made.announcements.subscribe(at) as news, made.announcements.subscribe(address(2)) as other:
         assert await recorded.append(ThreadNumber(1), 0, [(each.kind, each.body) for each in ENTRIES[:2]]) == 2
         assert news.is_set()
         assert not other.is_set()

@@ -46,7 +46,7 @@ async def rest(service: Service) -> None:
 async def read(service: Service) -> None:
     """Read what no delivery told, as the service does every few minutes and seconds."""
     assert service.missed is not None
-    await service.missed.look()
+    await service.missed.read_missed()
     await rest(service)
     for address in await service.host.changed_threads(await service.queue.threads_to_poll()):
         service.queue.wake(address)

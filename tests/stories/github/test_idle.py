@@ -5,7 +5,7 @@ import pstats
 
 import pytest
 
-from bot.service.resting import LOOKED_AT
+from bot.service.resting import REST_SPAN
 from tests.stories.github.ground import HOME, Story
 from tests.stories.github.test_requests import Cost, cost_of
 
@@ -71,5 +71,5 @@ async def test_something_new(story: Story) -> None:
     assert not await rests()
     await story.rests(1)
     assert await rests()
-    story.clock.advance(LOOKED_AT.total_seconds())
+    story.clock.advance(REST_SPAN.total_seconds())
     assert not await rests()

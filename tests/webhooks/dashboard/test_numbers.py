@@ -191,7 +191,7 @@ def check_pages(folder: Path, count: int, length: int) -> None:
         async def fill() -> None:
             for each in threads:
                 await site.world.journal.write(each.entries, each.at.number)
-                await site.world.recorder.take(each.at, each.entries)
+                await site.world.recorder.record(each.at, each.entries)
 
         asyncio.run(fill())
         check_list(site, threads)
