@@ -54,7 +54,7 @@ async def _play(folder: Path, pulls: int, branches: int, threads: int) -> Sequen
             numbers = [story.opens("will", title=f"Thread {number}").number for number in range(threads)]
 
             async def look(number: int) -> Stage:
-                return (await host.look(story.address(number))).stage
+                return (await host.check_thread(story.address(number))).stage
 
             await asyncio.gather(*map(look, numbers))
             for number in numbers:

@@ -242,7 +242,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Stop at a signal. The handlers stay installed, so that a second signal does not interrupt looks that are
+        """Stop at a signal. The handlers stay installed, so that a second signal does not interrupt checks that are
         ending."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):

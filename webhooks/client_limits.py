@@ -207,7 +207,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._start_timer(self._deadline)
 
     def _start_timer(self, until: float) -> None:
-        """Look at the deadline at some time, replacing an earlier timer. inf: never."""
+        """Check the deadline at some time, replacing an earlier timer. inf: never."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if until == inf else self.loop.call_at(until, self._check_deadline)

@@ -1,1 +1,1 @@
-"""The GitHub Action. SHELL: handles one event, and looks at its thread until it rests."""
+"""The GitHub Action. SHELL: handles one event, and checks its thread until it rests."""

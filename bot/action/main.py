@@ -1,4 +1,4 @@
-"""GitHub Actions: handles one event, looks at its thread until it rests, then at every waiting thread. SHELL.
+"""GitHub Actions: handles one event, checks its thread until it rests, then every waiting thread. SHELL.
 
 A job that only listens reads what people said while another job works on the thread. A sweep skips
 threads that another job works on. It continues threads that wait for approval, requests that this run took in, and work
@@ -37,7 +37,7 @@ from bot.ports import Clock
 FAILED: Final = 5
 TRIES: Final = 5
 POLLS_A_LOOK: Final = 4
-"""While waiting, every fourth poll is a whole look: polling finds reactions and edits for 1 point, but no comments."""
+"""While waiting, every fourth poll is a whole check: polling finds reactions and edits for 1 point, but no comments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +114,11 @@ async def _open(action: ActionSettings, runner: Runner) -> int:
 
 
 def _thread_of_outputs(
-    action: ActionSettings, looked_at: Sequence[tuple[ThreadAddress, ThreadState]], reported: ThreadAddress | None
+    action: ActionSettings, checked: Sequence[tuple[ThreadAddress, ThreadState]], reported: ThreadAddress | None
 ) -> tuple[ThreadAddress, ThreadState] | tuple[None, None]:
     """Return the thread that the outputs are about: the event's, else the first that got a pull request, else any."""
-    published = [] if reported else [pair for pair in looked_at if receipt_path(action, pair[1])]
-    return next(iter((*published, *looked_at)), (None, None))
+    published = [] if reported else [pair for pair in checked if receipt_path(action, pair[1])]
+    return next(iter((*published, *checked)), (None, None))
 
 
 def thread_in(action: ActionSettings) -> tuple[int, str]:
@@ -143,20 +143,20 @@ def thread_in(action: ActionSettings) -> tuple[int, str]:
 
 
 async def run_job(job: ActionJob, address: ThreadAddress | None) -> int:
-    """Look at the event's thread, then sweep. Write outputs and summary, and return the exit code."""
+    """Check the event's thread, then sweep. Write outputs and summary, and return the exit code."""
     began = job.clock.now()
-    looked_at = [(address, await _advance_thread(job, address))] if address is not None else []
+    checked = [(address, await _advance_thread(job, address))] if address is not None else []
     if not (job.given.only_listen or job.given.dry_run):
-        looked_at += [pair async for pair in _look_at_others(job, address)]
+        checked += [pair async for pair in _check_others(job, address)]
         if address is None and job.maintain is not None:
             await job.maintain()
         if job.preparation is not None:
             await job.preparation.turn_sweep(on=await job.host.waits())
-    for at, state in looked_at:
+    for at, state in checked:
         job.runner.add_summary(summary(job.given, at, state), job.given.summary)
         job.runner.say(f"plangate: #{at.number} is at: {state.stage}")
-    job.runner.outputs(outputs(job.given, *_thread_of_outputs(job.given, looked_at, address)), job.given.output)
-    failures = [at.number for at, state in looked_at if _failed_in_this_run(state, began)]
+    job.runner.outputs(outputs(job.given, *_thread_of_outputs(job.given, checked, address)), job.given.output)
+    failures = [at.number for at, state in checked if _failed_in_this_run(state, began)]
     for number in failures:
         job.runner.error(f"the work on #{number} failed; the thread says why")
     if failures:
@@ -167,35 +167,31 @@ async def run_job(job: ActionJob, address: ThreadAddress | None) -> int:
 async def _advance_thread(job: ActionJob, address: ThreadAddress) -> ThreadState:
     """Carry the event's thread on as far as this job may, and wait for its approval as long as configured."""
     if job.given.only_listen:
-        return await job.host.listen(address)
+        return await job.host.read_comments(address)
     if job.given.dry_run:
-        state = await job.host.listen(address)
-        return (
-            await _look_again_on_conflict(job, address) if state.stage in {Stage.PLANNING, Stage.PROPOSING} else state
-        )
-    state = await _look_again_on_conflict(job, address)
+        state = await job.host.read_comments(address)
+        return await _retry_on_conflict(job, address) if state.stage in {Stage.PLANNING, Stage.PROPOSING} else state
+    state = await _retry_on_conflict(job, address)
     until, polls = job.clock.monotonic() + job.given.wait_minutes * 60, 0
     while state.stage in WAITS_FOR_PEOPLE and job.clock.monotonic() < until:
         await job.clock.sleep(job.given.settings.github.poll_seconds)
         polls += 1
         if await job.host.changed_threads((address,)) or polls % POLLS_A_LOOK == 0:
-            state = await _look_again_on_conflict(job, address)
+            state = await _retry_on_conflict(job, address)
     return state
 
 
-async def _look_again_on_conflict(job: ActionJob, address: ThreadAddress) -> ThreadState:
-    """Look at a thread. Retries after Conflict, because a job that only listens may have written first."""
+async def _retry_on_conflict(job: ActionJob, address: ThreadAddress) -> ThreadState:
+    """Check a thread. Retries after Conflict, because a job that only listens may have written first."""
     for seconds in range(1, TRIES):
         try:
-            return await job.host.look(address)
+            return await job.host.check_thread(address)
         except Conflict:
             await job.clock.sleep(seconds)
-    return await job.host.look(address)
+    return await job.host.check_thread(address)
 
 
-async def _look_at_others(
-    job: ActionJob, own: ThreadAddress | None
-) -> AsyncIterator[tuple[ThreadAddress, ThreadState]]:
+async def _check_others(job: ActionJob, own: ThreadAddress | None) -> AsyncIterator[tuple[ThreadAddress, ThreadState]]:
     """Carry on every other thread that no job works on, and yield it. A failure does not stop the others."""
     every = dict.fromkeys(await job.host.open_threads())
     if own is None:  # only on schedule: an event's own thread should not wait for this
@@ -206,9 +202,9 @@ async def _look_at_others(
         if own is not None and address.number == own.number:
             continue
         try:
-            state = await job.host.listen(address)
+            state = await job.host.read_comments(address)
             if await _is_unattended(job, address, state):
-                yield address, await job.host.look(address)
+                yield address, await job.host.check_thread(address)
         except Conflict:
             job.runner.say(f"plangate: another job is working on #{address.number}")
         except PlangateError as error:

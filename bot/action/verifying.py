@@ -1,4 +1,4 @@
-"""The input `verify`: checks the receipts of a pull request's commits instead of looking at threads."""
+"""The input `verify`: checks the receipts of a pull request's commits instead of checking threads."""
 
 import json
 import re

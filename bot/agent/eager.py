@@ -20,7 +20,7 @@ from bot.agent.session_events import AgentEvent, Sink
 from bot.core.transcript import Json
 from bot.ports import AnswerStarted
 
-READING: Final = frozenset({CallKind.LOOK, CallKind.LOOK_COMMAND, CallKind.EXPLORE})
+READING: Final = frozenset({CallKind.READ, CallKind.READ_COMMAND, CallKind.EXPLORE})
 """Kinds of calls that only read. The web is not among them: a request that leaves the machine cannot be taken back."""
 
 

@@ -206,7 +206,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from bot.summary import summary_lines
 
     if arguments.repo is None:
-        return _look(arguments)
+        return _check_thread(arguments)
     _log_warnings()
     if arguments.unsafe_no_sandbox:
         print("plangate: no sandbox: the model's commands run with your rights", file=sys.stderr)
@@ -225,9 +225,9 @@ def _run(arguments: argparse.Namespace) -> int:
     return _print_result(arguments, run, time.monotonic() - began)
 
 
-def _look(arguments: argparse.Namespace) -> int:
-    """Look at one thread on GitHub once."""
-    from bot.compose.looks import look_once
+def _check_thread(arguments: argparse.Namespace) -> int:
+    """Check one thread on GitHub once."""
+    from bot.compose.looks import check_once
     from bot.config.environment import settings
     from bot.summary import cost
 
@@ -240,7 +240,7 @@ def _look(arguments: argparse.Namespace) -> int:
     configured = settings()
     overrides = replace(configured.overrides, model=arguments.model, max_cost_usd=arguments.max_cost_usd)
     out, began = _event_stream(arguments), time.monotonic()
-    run = asyncio.run(look_once(replace(configured, overrides=overrides), arguments.thread, out))
+    run = asyncio.run(check_once(replace(configured, overrides=overrides), arguments.thread, out))
     if run.printer.steps:
         print(cost(run), file=out)
     print(f"{arguments.thread}: {run.state.stage}", file=out)

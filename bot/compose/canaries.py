@@ -16,9 +16,9 @@ FILE: Final = "credentials.json"
 
 @contextmanager
 def plant_canary(data: Path) -> Iterator[CanaryAlarm]:
-    """Create a decoy file in the data directory for one look at a thread, and yield the alarm that knows its value.
+    """Create a decoy file in the data directory for one check of a thread, and yield the alarm that knows its value.
 
-    Every alarm also knows the decoy of the process, an environment variable. If the file cannot be written, the look
+    Every alarm also knows the decoy of the process, an environment variable. If the file cannot be written, the check
     goes on: nobody can find the file either.
     """
     value = _decoy_value()

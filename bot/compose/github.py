@@ -34,7 +34,7 @@ from bot.github.tracking import TrackingIssues
 from bot.github.turns import BotIdentity
 from bot.ports import Clock, Journal
 from bot.service.connections import READING_RUNS, Connections, RepositoryAccess, ServedRepository
-from bot.service.host_port import LookedAt
+from bot.service.host_port import CheckedThread
 from bot.service.polling import Polling
 from bot.service.resting import Resting
 from bot.store.git_journal import GitJournal
@@ -121,7 +121,9 @@ class GitHubHost:
         await self.connections.close()
         await self.model.close()
 
-    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool] = lambda: True) -> ThreadState:
+    async def check_thread(
+        self, address: ThreadAddress, begin_session: Callable[[], bool] = lambda: True
+    ) -> ThreadState:
         """Carry a thread on until it rests. The next look continues a cancelled one.
 
         `begin_session` is called before each session with the model. If it returns False, a later look begins the
@@ -137,17 +139,17 @@ class GitHubHost:
                 before_step=self._control.before_step,
             )
             try:
-                state = self._remember(address, await engine.look(controlled))
+                state = self._remember(address, await engine.check_thread(controlled))
             finally:
                 with suppress(PlangateError):  # it is read at the next reconciliation
                     self.observe(address, await context.journal.cached_entries(ThreadNumber(address.number)))
-        self._resting.record_look(address, state, began, head)
+        self._resting.record_check(address, state, began, head)
         return state
 
-    async def listen(self, address: ThreadAddress) -> ThreadState:
+    async def read_comments(self, address: ThreadAddress) -> ThreadState:
         """Only read what people said, while another look at the same thread runs."""
         async with self.thread_context(address) as context:
-            return self._remember(address, await engine.listen(context))  # it makes no move that is reported
+            return self._remember(address, await engine.read_comments(context))  # it makes no move that is reported
 
     def rests(self, address: ThreadAddress) -> bool:
         """Return whether a thread waited for people at its last look, and nothing has become due since.
@@ -160,17 +162,17 @@ class GitHubHost:
         """Return what the bot listens to in a repository, as the last look there read it; None if there was none."""
         return self._contexts.known_bots.get(RepositoryId(repository))
 
-    def looked_at(self, address: ThreadAddress) -> LookedAt:
+    def last_check(self, address: ThreadAddress) -> CheckedThread:
         """Return what the last look at a thread found out."""
         polling, rest = self._polling, self._resting.get(address)
         comment, polled = polling.comment_of(address), polling.settled_fingerprint(address)
-        return LookedAt(replace(address, told=""), comment, rest, polled)
+        return CheckedThread(replace(address, told=""), comment, rest, polled)
 
-    def recall(self, looked_at: LookedAt) -> None:
+    def recall(self, checked: CheckedThread) -> None:
         """Record the result of another process's look."""
-        self._polling.show(looked_at.address, looked_at.comment)
-        self._polling.recall(looked_at.address, looked_at.polled)
-        self._resting.set(looked_at.address, looked_at.rest)
+        self._polling.show(checked.address, checked.comment)
+        self._polling.recall(checked.address, checked.polled)
+        self._resting.set(checked.address, checked.rest)
 
     def end_at_next_step(self) -> None:
         """Make running sessions end at their next step, because this process ends. Another one continues them."""
@@ -235,7 +237,7 @@ class GitHubHost:
         return (await self.connections.repository_by_name(repository.Address.of_thread(address))).installation
 
     async def identity(self, installation: int | None, number: int, at: repository.Address) -> BotIdentity:
-        """Return what the bot listens to in a repository now, by its configuration."""
+        """Return who the bot is in a repository now, by its configuration."""
         reached = await self.connections.reach(installation, number, at)
         keys, _, _ = await self._contexts.configuration(reached.client, at)
         return BotIdentity(await self.connections.bot(reached.client), keys.mention, frozenset(keys.ask.bots))

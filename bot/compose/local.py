@@ -49,7 +49,7 @@ from bot.store.thread_refs import Remote, ThreadRefs
 from bot.store.transcripts import LocalTranscripts, read_spool_file
 from bot.telemetry import Counters, Telemetry
 from bot.terminal import SessionPrinter, Terminal
-from bot.workflow.engine import look
+from bot.workflow.engine import check_thread
 from bot.workflow.journal.fence import Fence
 from bot.workflow.journal.state_cache import StateCache
 from bot.workflow.thread_context import ThreadContext, planning_session
@@ -103,7 +103,7 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Ter
         with plant_canary(settings.data_dir) as alarm:
             parts = _RunParts(options, settings, source, mirror, keys, model, alarm)
             context, printer = await parts.thread_context(out)
-            final = await look(context)
+            final = await check_thread(context)
             folder = settings.data_dir / "transcripts" / str(context.location.repository) / str(context.location.thread)
             transcript = folder / final.planning_session
             return TerminalRun(final, context.resources.ledger, printer, source.uncommitted, transcript)

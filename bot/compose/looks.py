@@ -28,8 +28,8 @@ async def thread_of(host: GitHubHost, name: str, number: int) -> ThreadAddress:
     return (await host.connections.repository_by_name(repository_of(name))).thread(number)
 
 
-async def look_once(settings: Settings, thread: str, out: TextIO) -> TerminalRun:
-    """Look at one thread, named OWNER/REPO#N, as the service would. Writes what its sessions do to `out`."""
+async def check_once(settings: Settings, thread: str, out: TextIO) -> TerminalRun:
+    """Check one thread, named OWNER/REPO#N, as the service would. Writes what its sessions do to `out`."""
     match = re.fullmatch(r"([\w.-]+/[\w.-]+)#([1-9]\d{0,9})", thread)
     if match is None:
         raise Misconfigured(f"not a thread: {thread!r}", where="OWNER/REPO#N", fix="write something like octo/hello#7")
@@ -37,7 +37,9 @@ async def look_once(settings: Settings, thread: str, out: TextIO) -> TerminalRun
         address = await thread_of(host, match[1], int(match[2]))
         printer = SessionPrinter(out, host.redactor)
         async with host.thread_context(address) as context:
-            final = await engine.look(replace(context, listener=combine_listeners(printer.receive, context.listener)))
+            final = await engine.check_thread(
+                replace(context, listener=combine_listeners(printer.receive, context.listener))
+            )
             return TerminalRun(final, context.resources.ledger, printer)
 
 

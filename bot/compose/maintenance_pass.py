@@ -73,7 +73,7 @@ class MaintenancePass:
     run_now: str = ""
     """The name of a task that runs whether it is due or not; "" for none."""
     wake: Callable[[ThreadAddress], None] | None = None
-    """Makes the service look at a thread. None: the pass itself looks at it, which may take as long as a session."""
+    """Makes the service check a thread. None: the pass itself checks it, which may take as long as a session."""
     only: str = ""
     """The name of the only task that runs; "" for all."""
 
@@ -174,7 +174,7 @@ class MaintenancePass:
     ) -> TrackedTask:
         """Take in what people said on the thread, and then the occurrence. A mistake in the recipe ends it."""
         address = self.repository.thread(tracked.issue)
-        await (self.host.look(address) if self.wake is None else self.host.listen(address))
+        await (self.host.check_thread(address) if self.wake is None else self.host.read_comments(address))
         async with self.host.thread_context(address) as context:
             state = await read_state(context)
             try:
@@ -187,7 +187,7 @@ class MaintenancePass:
         if state.stage in ON_ENTER and self.wake is not None:
             self.wake(address)
         elif state.stage in ON_ENTER:
-            state = await self.host.look(address)
+            state = await self.host.check_thread(address)
         return _tracking_issue(tracked.issue, state)
 
     async def _allowed_ticks(self, ticks: Sequence[Tick], settings: WorkSettings) -> Sequence[Tick]:

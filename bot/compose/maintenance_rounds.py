@@ -64,7 +64,7 @@ class MaintenanceRounds:
         return self._due.get(repository, {}).get(task)
 
     async def run(self, wake: Callable[[ThreadAddress], None]) -> None:
-        """Take in what is due in all served repositories. The looks that `wake` starts run the sessions.
+        """Take in what is due in all served repositories. The checks that `wake` starts run the sessions.
 
         One repository's failure does not stop the others.
         """
@@ -150,11 +150,13 @@ def _batches(repositories: Iterator[ServedRepository]) -> Iterator[list[ServedRe
 
 
 class ServiceHost(GitHubHost):
-    """The host of a service. A box that somebody ticks on a tracking issue is taken in by the look at that issue."""
+    """The host of a service. A box that somebody ticks on a tracking issue is taken in by the check of that issue."""
 
-    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool] = lambda: True) -> ThreadState:
-        """Look at a thread; if it is a tracking issue with a ticked box, take that in and look again."""
-        state = await GitHubHost.look(self, address, begin_session)
+    async def check_thread(
+        self, address: ThreadAddress, begin_session: Callable[[], bool] = lambda: True
+    ) -> ThreadState:
+        """Check a thread; if it is a tracking issue with a ticked box, take that in and check again."""
+        state = await GitHubHost.check_thread(self, address, begin_session)
         if state.task is None:
             return state
         listed = ReachableRepository(address.repository, "", Address.of_thread(address))
@@ -163,4 +165,4 @@ class ServiceHost(GitHubHost):
         if not (await issues.read(ThreadNumber(address.number))).ticks:
             return state
         await MaintenancePass(self, served, wake=lambda _: None, only=state.task.task).run()
-        return await GitHubHost.look(self, address, begin_session)
+        return await GitHubHost.check_thread(self, address, begin_session)

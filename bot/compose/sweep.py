@@ -1,7 +1,7 @@
-"""One look at everything that waits, for `plangate sweep`, and the periodic work that no delivery reports.
+"""One check of everything that waits, for `plangate sweep`, and the periodic work that no delivery reports.
 
 Deliveries do not report all red required checks of the bot's pull requests (MT9): a check of the base names no pull
-request, and a check that a job's own token started sends no webhook. A look at them makes at most two requests for each
+request, and a check that a job's own token started sends no webhook. Reading them takes at most two requests for each
 of the newest pull requests, and none if the bot made none.
 """
 
@@ -26,7 +26,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] = ("text", "INFO")) -> int:
-    """Look at every open thread once, and run the scheduled tasks that are due. Return the exit code.
+    """Check every open thread once, and run the scheduled tasks that are due. Return the exit code.
 
     `repo` is OWNER/REPO, or None for all repositories.
     """
@@ -45,7 +45,7 @@ def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] =
 
 
 async def run_periodic_work(host: GitHubHost, *, only: str | None = None) -> None:
-    """Run the scheduled tasks that are due, then look at red checks, in all repositories or in one (OWNER/REPO)."""
+    """Run the scheduled tasks that are due, then read red checks, in all repositories or in one (OWNER/REPO)."""
     await run_due_tasks(host, only=only)
     await check_red_pulls(host, only=only)
 
@@ -58,15 +58,15 @@ async def run_due_tasks(host: GitHubHost, *, only: str | None = None) -> None:
 async def check_red_pulls(
     host: GitHubHost, wake: Callable[[ThreadAddress], None] | None = None, *, only: str | None = None
 ) -> None:
-    """Look at each open pull request of the bot on which red checks lead to something.
+    """Check each open pull request of the bot on which red checks lead to something.
 
-    With `wake`, that is left to the looks that it begins.
+    With `wake`, that is left to the checks that it begins.
     """
 
     async def check_pulls(served: ServedRepository) -> None:
         for address in await host.pulls_to_check(served):
             if wake is None:
-                await host.look(address)
+                await host.check_thread(address)
             else:
                 wake(address)
 

@@ -38,7 +38,7 @@ HAND_BACK_SECONDS: Final = GRACE_SECONDS + 2 * CLOSING_SECONDS
 
 
 def run_worker(settings: Settings, *, log: tuple[str, str] = ("text", "INFO")) -> int:
-    """Look at threads until SIGTERM or SIGINT, hand the work back, and return the exit code.
+    """Check threads until SIGTERM or SIGINT, hand the work back, and return the exit code.
 
     Raises Misconfigured without a database: files in a data directory have one process.
     """
@@ -103,7 +103,7 @@ async def reindex(settings: Settings, redactor: Redactor) -> dict[str, int]:
 
 
 async def reindex_threads(settings: Settings) -> int:
-    """Have workers look at every open thread of the served repositories, and return how many there are.
+    """Have workers check every open thread of the served repositories, and return how many there are.
 
     After the database was lost, nothing else is needed, because the journals are the source of truth.
     """

@@ -35,7 +35,7 @@ class ThreadAddress:
     name: str
     number: int
     told: str = field(default="", compare=False)
-    """Key of what a delivery reported was said there. A look waits briefly until the API shows it."""
+    """Key of what a delivery reported was said there. A check waits briefly until the API shows it."""
 
     @property
     def full_name(self) -> str:

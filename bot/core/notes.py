@@ -1,4 +1,4 @@
-"""The journal's entries beside the gate's moves: each notes something that no later look can find out elsewhere.
+"""The journal's entries beside the gate's moves: each notes something that no later check can find out elsewhere.
 
 A field has the name of its key in JSON, as in `core.moves`.
 """

@@ -99,7 +99,7 @@ def from_json(value: dict[str, Any]) -> Asking:
     return Asking(AskKind(value["matter"]), ToolUseId(value["call"]), questions, **texts)
 
 
-# --- one live look -----------------------------------------------------------------------------------------------
+# --- one live reading -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class AnswerComment:
     text: str
     edited: bool = False
     by_mail: bool = False
-    hands: tuple[int, ...] = ()
+    editors: tuple[int, ...] = ()
     """Numeric ids of its author and of everybody who edited it."""
 
 
@@ -181,7 +181,7 @@ class Reply:
     """The key of the comment that carried the words."""
     edited: bool = False
     """Whether that comment was ever edited or was sent by mail. Its words may then be somebody else's."""
-    hands: tuple[int, ...] = ()
+    editors: tuple[int, ...] = ()
     """Numeric ids of those who may have written the words."""
 
 
@@ -195,16 +195,16 @@ class AnswerRules:
 
 
 def find_reply(
-    asking: Asking, look: AnswerSnapshot, rules: AnswerRules
+    asking: Asking, answers: AnswerSnapshot, rules: AnswerRules
 ) -> tuple[Reply | None, tuple[IgnoredAnswer, ...]]:
     """Return the first answer that counts; or None, with the answers that did not count and why."""
-    if not look.complete or not look.open:
+    if not answers.complete or not answers.open:
         return None, ()
-    by_boxes, findings = _ticks(asking, look, rules)
-    replies = [*([by_boxes] if by_boxes else []), *_answer_comments(asking, look, rules)]
+    by_boxes, findings = _ticks(asking, answers, rules)
+    replies = [*([by_boxes] if by_boxes else []), *_answer_comments(asking, answers, rules)]
     if replies:
         return min(replies, key=lambda reply: reply.at), ()
-    meant = (said for said in look.words if rules.may(said.by) and _is_meant_as_answer(asking, said))
+    meant = (said for said in answers.words if rules.may(said.by) and _is_meant_as_answer(asking, said))
     ignored = [IgnoredAnswer(why, said.by.actor) for said in meant if (why := _objection(asking, said, rules))]
     return None, tuple(dict.fromkeys([*findings, *ignored]))
 
@@ -223,11 +223,11 @@ def grant_of(text: str) -> tuple[Grant, str] | None:
             return None
 
 
-def _ticks(asking: Asking, look: AnswerSnapshot, rules: AnswerRules) -> tuple[Reply | None, list[IgnoredAnswer]]:
+def _ticks(asking: Asking, answers: AnswerSnapshot, rules: AnswerRules) -> tuple[Reply | None, list[IgnoredAnswer]]:
     """Return the answer given by the boxes, or None if there is none yet, and the edits that did not count."""
     on: dict[int, BoxEdit] = {}
     findings: list[IgnoredAnswer] = []
-    for edit in look.edits:
+    for edit in answers.edits:
         if edit.before is None or edit.after is None:
             findings.append(IgnoredAnswer(IgnoreReason.CHANGED, edit.by.actor))
         elif not rules.may(edit.by):
@@ -235,7 +235,7 @@ def _ticks(asking: Asking, look: AnswerSnapshot, rules: AnswerRules) -> tuple[Re
         else:
             on |= dict.fromkeys(edit.after - edit.before, edit)
             on = {box: tick for box, tick in on.items() if box not in edit.before - edit.after}
-    if look.ticked is None or not on.keys() <= look.ticked:
+    if answers.ticked is None or not on.keys() <= answers.ticked:
         return None, findings
     chosen = list(_chosen_labels(asking, frozenset(on)))
     if any(len(labels) > 1 and not asking.questions[at].several for at, labels in enumerate(chosen)):
@@ -261,15 +261,15 @@ def _granted_reply(asking: Asking, chosen: list[tuple[str, ...]]) -> Grant | Non
     return {ALLOW: Grant.ONCE, ALLOW_PLAN: Grant.PLAN, DENY: Grant.NO}[chosen[0][0]]
 
 
-def _answer_comments(asking: Asking, look: AnswerSnapshot, rules: AnswerRules) -> Iterator[Reply]:
+def _answer_comments(asking: Asking, answers: AnswerSnapshot, rules: AnswerRules) -> Iterator[Reply]:
     """Yield the comments that are an answer."""
-    for comment in look.words:
+    for comment in answers.words:
         if not rules.may(comment.by) or _objection(asking, comment, rules):
             continue
         if asking.matter is AskKind.QUESTION:
             edited = comment.edited or comment.by_mail
             reply = Reply(comment.by.actor, comment.at, words=comment.text, turn=comment.key, edited=edited)
-            yield replace(reply, editors=comment.hands)
+            yield replace(reply, editors=comment.editors)
         elif (spoken := grant_of(comment.text)) is not None:
             yield Reply(comment.by.actor, comment.at, words=spoken[1], grant=spoken[0], turn=comment.key)
 

@@ -65,7 +65,7 @@ class RejectedFinding:
 
 @dataclass(frozen=True, slots=True)
 class PullFindings:
-    """The findings of the plan that a pull request carries out. It was open when it was last looked at."""
+    """The findings of the plan that a pull request carries out. It was open when it was last checked."""
 
     pull_number: int
     findings: tuple[TaskFinding, ...]

@@ -93,7 +93,7 @@ def _add_turn(state: ThreadState, event: JournalEvent, turn: JournaledTurn, at: 
         opening = (at, turn.at) if opening is None else (max(opening[0], at), max(opening[1], turn.at))
     asks = is_request or isinstance(event, moves.Retried)
     is_repeated = isinstance(event, moves.Retried | moves.Resumed)
-    # The bot is the author of a request that a tick made; the person who ticked is in its `hands`.
+    # The bot is the author of a request that a tick made; the person who ticked is in its `editors`.
     people = turn.editors if turn.key.startswith(ASKED) else (turn.actor.id,)
     requests = {(who, f"{turn.at:%Y-%m-%d}", turn.key) for who in people} if is_request else set[tuple[int, str, str]]()
     is_owed = isinstance(event, notes.Heard) and bool(event.owes)

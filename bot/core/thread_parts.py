@@ -25,7 +25,7 @@ class PlannerAnswer:
     text: str
     edited: bool
     """Whether the comment was edited or sent by mail, so that the text may be another person's."""
-    hands: tuple[int, ...] = ()
+    editors: tuple[int, ...] = ()
     """Numeric ids of those who may have written the text; empty for ticks."""
 
 

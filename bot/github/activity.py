@@ -2,7 +2,7 @@
 
 GitHub does not resend a lost webhook, so this module reads what it would have reported (W3). One query, at two points,
 asks a hundred repositories when their newest thread changed; only those that changed are read further. Saying, editing,
-labeling, or assigning anything on a thread moves its `updatedAt`. The result is only which threads to look at; the look
+labeling, or assigning anything on a thread moves its `updatedAt`. The result is only which threads to check; the check
 itself decides.
 https://docs.github.com/en/graphql/reference/objects#repository
 """
@@ -21,7 +21,7 @@ from bot.github.threads import COMMENTS, GitHubThread, pull_request_fields, read
 from bot.github.turns import LABEL, BotIdentity
 
 NEWEST: Final = 20
-"""Number of comments and reviews of a thread that are read here. A thread that may have more new ones is looked at
+"""Number of comments and reviews of a thread that are read here. A thread that may have more new ones is checked
 anyway."""
 CHANGED: Final = "moved-"
 """Prefix of the key for a thread of which only the time of its last change is known."""

@@ -56,7 +56,7 @@ class AnswerReader:
     threads: Threads
     identity: BotIdentity
     roles: Roles
-    """The roles for this one look."""
+    """The roles for this one check."""
     parsed_texts: ParsedTextCache
     may: Callable[[Author], bool]
     """Whether this person's words can be the answer. Comments by anybody else are not parsed."""

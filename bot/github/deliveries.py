@@ -1,6 +1,6 @@
 """Pure functions on webhook deliveries: whether one is GitHub's (W1), and which thread it names.
 
-A delivery is a wake-up and never evidence: all that is taken from it is which thread to look at, and whether a look
+A delivery is a wake-up and never evidence: all that is taken from it is which thread to check, and whether a check
 could find anything (W2).
 https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
 """
@@ -65,7 +65,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Which thread to look at. Without a thread or a repository: every thread."""
+    """Which thread to check. Without a thread or a repository: every thread."""
 
     event: str
     action: str
@@ -147,7 +147,7 @@ def _form_payload(body: bytes) -> bytes:
 
 
 def _wake(event: str, payload: "Payload") -> Wake | None:
-    """Return the thread to look at; None for a check that is not completed, or that names no pull request."""
+    """Return the thread to check; None for a check that is not completed, or that names no pull request."""
     thread, repository = _thread(event, payload), payload.repository
     if event in _CHECKS and (thread is None or payload.action != "completed"):
         return None

@@ -183,7 +183,7 @@ class GitHubDialogue:
                 await self._sign(turn.key, Acknowledgment.SEEN)
 
     async def _sign(self, key: str, sign: Acknowledgment) -> None:
-        """Add a reaction, once in this look."""
+        """Add a reaction, once in this check."""
         if (key, sign) not in self._signed:
             await self.comments.sign(key, sign)
             self._signed.add((key, sign))

@@ -1,7 +1,7 @@
 """Cache of parsed Markdown, kept as long as the process lives.
 
-Parsing is the one part of a look whose cost depends on what somebody wrote, so each text is parsed once, however often
-its thread is looked at. The key is a digest of the text itself. So an edit within the second of another edit, which
+Parsing is the one part of a check whose cost depends on what somebody wrote, so each text is parsed once, however often
+its thread is checked. The key is a digest of the text itself. So an edit within the second of another edit, which
 `lastEditedAt` cannot tell apart, still counts as a new text.
 """
 

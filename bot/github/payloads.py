@@ -1,4 +1,4 @@
-"""The parts of GitHub's webhook payloads that say which thread to look at; everything else is ignored.
+"""The parts of GitHub's webhook payloads that say which thread to check; everything else is ignored.
 
 https://docs.github.com/en/webhooks/webhook-events-and-payloads
 """

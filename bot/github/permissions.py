@@ -1,5 +1,5 @@
 """Roles on a repository, looked up live (A3). They are never guessed from an association or kept longer than one
-look."""
+check."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ _HIDDEN_ROLES: Final = frozenset({(Role.WRITE, Role.MAINTAIN), (Role.READ, Role.
 
 @dataclass(slots=True)
 class Roles:
-    """The roles for one look at one repository. Create a new instance for every look."""
+    """The roles for one check of one repository. Create a new instance for every check."""
 
     client: GitHubClient
     address: Address

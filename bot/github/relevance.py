@@ -1,8 +1,8 @@
-"""Judges a delivery by what it reports: whether a look at its thread could find anything for the bot to do.
+"""Judges a delivery by what it reports: whether a check of its thread could find anything for the bot to do.
 
 Most deliveries are people who talk to each other, pushes, and checks of pull requests that are not the bot's. The rule
 is that of the reconciler (`bot/github/activity.py`), which later finds whatever this module overlooks (W3). A thread on
-which something waits or is under way is always looked at. For example, an answer to a question needs no mention.
+which something waits or is under way is always checked. For example, an answer to a question needs no mention.
 """
 
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ class DeliveryReport:
     which may change the configuration."""
 
 
-def needs_look(report: DeliveryReport, bot: KnownBot, *, is_open: bool) -> bool:
-    """Return whether a look could find something. `is_open`: something waits or is under way on the thread."""
+def needs_check(report: DeliveryReport, bot: KnownBot, *, is_open: bool) -> bool:
+    """Return whether a check could find something. `is_open`: something waits or is under way on the thread."""
     if report.doer == bot.id:
         return False
     if is_open or report.is_relevant or bot.id in report.people:

@@ -91,7 +91,7 @@ class SnapshotReader:
     identity: BotIdentity
     branch: str
     roles: Callable[[], Roles]
-    """Creates the roles for one look."""
+    """Creates the roles for one check."""
     posted: Callable[[PlanDocument], str]
     """Returns the comment text that was posted for a plan."""
     parsed_texts: ParsedTextCache

@@ -80,7 +80,7 @@ class TurnReader:
 
     identity: BotIdentity
     roles: Roles
-    """The roles for this one look."""
+    """The roles for this one check."""
     parsed_texts: ParsedTextCache
     may_act: Callable[[Turn], bool]
     """Whether the author of an unread turn may ask or decide anything here."""

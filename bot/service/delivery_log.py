@@ -1,7 +1,7 @@
-"""An append-only file of deliveries: those that one process stored, and which of them looks have covered.
+"""An append-only file of deliveries: those that one process stored, and which of them checks have covered.
 
 Each line is JSON: a delivery, or the guids of deliveries that were covered. Deliveries are synced before anybody learns
-that they are stored. What was covered is not synced: a delivery that reappears after a loss of power costs one look.
+that they are stored. What was covered is not synced: a delivery that reappears after a loss of power costs one check.
 
 One process at a time writes a file, and holds a lock on it. A process that dies may leave half a line, or lines that
 were not synced. Nobody was told that those deliveries are stored.
@@ -39,13 +39,13 @@ _READ_FIELDS: Final = attrgetter(*_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A delivery as it is stored: which thread to look at. Without an address: every thread."""
+    """A delivery as it is stored: which thread to check. Without an address: every thread."""
 
     guid: str
     event: str
     address: ThreadAddress | None
     report: DeliveryReport | None = None
-    """What happened, to judge whether a look could find anything. None: a look is needed. It is not stored."""
+    """What happened, to judge whether a check could find anything. None: a check is needed. It is not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class LogContent:
     """The content of a file."""
 
     waiting: dict[str, tuple[Delivery, float]] = field(default_factory=dict)
-    """Deliveries that no look has covered, by guid, in the order of arrival, and when each was stored (seconds)."""
+    """Deliveries that no check has covered, by guid, in the order of arrival, and when each was stored (seconds)."""
     covered: set[str] = field(default_factory=set)
     unreadable: dict[int, bytes] = field(default_factory=dict)
     """Whole lines that hold neither a delivery nor covered guids, by line number."""
@@ -120,7 +120,7 @@ class DeliveryLog:
         self.content.waiting.update({delivery.guid: (delivery, now) for delivery in deliveries})
 
     def cover(self, guids: Collection[str]) -> None:
-        """Record that a look has covered deliveries of this file, which becomes empty with the last one.
+        """Record that a check has covered deliveries of this file, which becomes empty with the last one.
 
         Raises OSError; then this file must not grow any more.
         """

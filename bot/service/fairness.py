@@ -3,7 +3,7 @@
 Rules
 - The next slot goes to the installation that holds the fewest; among equals, to the one that was served longest ago.
 - As soon as a process knows a second installation, none may hold more than half of the slots, even if the others are
-  idle: a look that waits for GitHub's timeouts, or a session of an hour, cannot be taken out of its slot again.
+  idle: a check that waits for GitHub's timeouts, or a session of an hour, cannot be taken out of its slot again.
 
 `FairShares` is pure: it counts, and the owner of a queue asks it. `FairSlots` is a semaphore that follows it.
 """

@@ -1,4 +1,4 @@
-"""The inbox: every delivery that was answered with 202 is in a file here until a look has covered it (W2).
+"""The inbox: every delivery that was answered with 202 is in a file here until a check has covered it (W2).
 
 Each process appends to a file of its own (bot/service/delivery_log.py), so that all deliveries that arrive together
 cost one write and one sync. A worker continues the files that dead processes left.
@@ -39,7 +39,7 @@ _SUFFIX_BEFORE: Final = ".json"
 
 @dataclass(slots=True)
 class Inbox:
-    """The deliveries that wait for a look, in a folder. Every method blocks, and may be called from any thread."""
+    """The deliveries that wait for a check, in a folder. Every method blocks, and may be called from any thread."""
 
     folder: Path
     limit: int = LIMIT
@@ -104,7 +104,7 @@ class Inbox:
         """Return every waiting delivery and when it was stored (seconds), oldest first, without changing anything."""
         rows: dict[str, tuple[Delivery, float]] = {}
         for path in self._logs():
-            with suppress(OSError):  # a look has covered it in the meantime, or nobody can read it
+            with suppress(OSError):  # a check has covered it in the meantime, or nobody can read it
                 rows = {**read_log(path).waiting, **rows}
         return tuple(sorted(rows.values(), key=lambda row: row[1]))
 
@@ -117,7 +117,7 @@ class Inbox:
         return tuple(unreadable)
 
     def remove(self, guids: Iterable[str]) -> None:
-        """Record that a look has covered deliveries. One that reappears after a loss of power costs one look."""
+        """Record that a check has covered deliveries. One that reappears after a loss of power costs one check."""
         with self._lock:
             covered: dict[Path, list[str]] = {}
             for guid in guids:
@@ -205,7 +205,7 @@ class Inbox:
         return log.path
 
     def _end_log(self) -> None:
-        """Begin another file with the next delivery. The one before is continued when a look covers some of it."""
+        """Begin another file with the next delivery. The one before is continued when a check covers some of it."""
         if self._current is not None and not self._current.content.waiting:
             self._current.delete()
         elif self._current is not None:
@@ -242,7 +242,7 @@ class Inbox:
             log.delete()
 
     def _set_aside(self, name: str, content: bytes | Path) -> None:
-        """Move an unreadable line or file to a place where people can look at it."""
+        """Move an unreadable line or file to a place where people can read it."""
         aside = self.folder / _ASIDE / name
         aside.parent.mkdir(exist_ok=True)
         if aside.exists():

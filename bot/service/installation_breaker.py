@@ -1,11 +1,11 @@
-"""A circuit breaker for each App installation: one that GitHub fails for does not keep look slots while it times out.
+"""A circuit breaker for each App installation: one that GitHub fails for does not keep check slots while it times out.
 
 Rules
-- A breaker opens when looks at three threads of an installation failed at GitHub with no success between them. One
+- A breaker opens when checks of three threads of an installation failed at GitHub with no success between them. One
   thread alone opens nothing, because it may be broken by itself.
-- While it is open, looks are refused at once with InstallationUnavailable, and retried later: nothing is lost.
-- After a pause of 30 seconds one look goes through as a probe. If it fails, the pause doubles, up to 5 minutes.
-- Any look that succeeds closes the breaker.
+- While it is open, checks are refused at once with InstallationUnavailable, and retried later: nothing is lost.
+- After a pause of 30 seconds one check goes through as a probe. If it fails, the pause doubles, up to 5 minutes.
+- Any check that succeeds closes the breaker.
 - A session with the model begins only after GitHub has answered, so what fails after that says nothing about GitHub.
 
 `Breaker` is pure: times are passed in. https://learn.microsoft.com/en-us/azure/architecture/patterns/circuit-breaker
@@ -37,7 +37,7 @@ Key = tuple[int, int]
 
 
 class InstallationUnavailable(Transient):
-    """GitHub fails for this installation, so no look at its threads begins for now."""
+    """GitHub fails for this installation, so no check of its threads begins for now."""
 
     def __init__(self, installation: Installation, seconds: float) -> None:
         super().__init__(
@@ -59,7 +59,7 @@ class Breaker:
     until: float = 0.0
     """When the pause ends."""
     probe: Key | None = None
-    """The thread whose look is the probe."""
+    """The thread whose check is the probe."""
 
     @property
     def state(self) -> str:
@@ -67,7 +67,7 @@ class Breaker:
         return "closed" if not self.pause else "open" if self.probe is None else "half-open"
 
     def admits(self, thread: Key, now: float) -> bool:
-        """Return whether a look at a thread may begin. While the breaker is open, that look is then the probe."""
+        """Return whether a check of a thread may begin. While the breaker is open, that check is then the probe."""
         if not self.pause:
             return True
         if self.probe is not None or now < self.until:
@@ -76,7 +76,7 @@ class Breaker:
         return True
 
     def record_failure(self, thread: Key, now: float) -> None:
-        """Record that GitHub failed for a look at a thread. Open if enough threads failed; double the pause if it was
+        """Record that GitHub failed for a check of a thread. Open if enough threads failed; double the pause if it was
         the probe."""
         self.failing.add(thread)
         if self.probe == thread or (not self.pause and len(self.failing) >= THREADS):
@@ -85,14 +85,14 @@ class Breaker:
             self.until = now + self.pause
 
     def abandon_probe(self, thread: Key) -> None:
-        """Record that a look ended before GitHub answered. If it was the probe, another look may become the probe."""
+        """Record that a check ended before GitHub answered. If it was the probe, another check may become the probe."""
         if self.probe == thread:
             self.probe = None
 
 
 @dataclass(slots=True)
-class AdmittedLook:
-    """One look that the breaker admitted."""
+class AdmittedCheck:
+    """One check that the breaker admitted."""
 
     breakers: "InstallationBreakers"
     address: ThreadAddress
@@ -137,13 +137,13 @@ class InstallationBreakers:
         return "".join(f"{line}\n" for line in lines)
 
     @contextmanager
-    def attempt(self, address: ThreadAddress) -> Iterator[AdmittedLook]:
-        """Admit a look, and record how it ends. Raises InstallationUnavailable while the breaker is open."""
+    def attempt(self, address: ThreadAddress) -> Iterator[AdmittedCheck]:
+        """Admit a check, and record how it ends. Raises InstallationUnavailable while the breaker is open."""
         breaker = self._breakers.get(address.installation)
         now = self.clock.monotonic()
         if breaker is not None and not breaker.admits(_key(address), now):
             raise InstallationUnavailable(address.installation, max(0.0, breaker.until - now))
-        attempt = AdmittedLook(self, address)
+        attempt = AdmittedCheck(self, address)
         try:
             yield attempt
         except BaseException as error:
@@ -158,7 +158,7 @@ class InstallationBreakers:
         if was_open:
             say("installation", installation=str(installation), breaker="closed")
 
-    def _record_end(self, attempt: AdmittedLook, error: BaseException) -> None:
+    def _record_end(self, attempt: AdmittedCheck, error: BaseException) -> None:
         key, installation = _key(attempt.address), attempt.address.installation
         if attempt.is_over:
             return

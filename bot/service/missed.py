@@ -20,7 +20,7 @@ class MissedFinder(Protocol):
     """Finds on GitHub what no webhook reported. Raises Transient, Refused, or Broken."""
 
     async def read(self, pass_on: PassOn) -> ReadingTotals:
-        """Pass to `take` every thread that may have something on it that no look has heard."""
+        """Pass to `pass_on` every thread that may have something on it that no check has heard."""
 
     async def redeliver(self, known: KnownGuids) -> int:
         """Ask GitHub to redeliver the deliveries that did not arrive. Return how many it was asked for."""

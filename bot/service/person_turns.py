@@ -249,7 +249,7 @@ class _Comment:
 
 
 def _address_bot(mention: str, text: str) -> str:
-    """Return a text that addresses the bot, as a look at the thread will read it."""
+    """Return a text that addresses the bot, as a check of the thread will read it."""
     return text if mentions(text, mention) else f"{mention} {text}"
 
 

@@ -60,7 +60,7 @@ class Polling:
         """Return the threads whose comment got a reaction or an edit since the last call. One query polls up to 100
         plans.
 
-        Each change is reported by two calls: reads may lag, so the look after the first may not see what the poll saw.
+        Each change is reported by two calls: reads may lag, so the check after the first may not see what the poll saw.
         Installations are polled side by side, and one that fails or is slow does not affect the others. Raises only if
         there is nothing else to report.
         """

@@ -43,7 +43,7 @@ PassOn = Callable[[ThreadAddress, frozenset[str]], Awaitable[None]]
 
 
 class Serving(Protocol):
-    """What a reading needs of the host: what it serves, and what its looks heard."""
+    """What a reading needs of the host: what it serves, and what its checks heard."""
 
     @property
     def connections(self) -> Connections:
@@ -58,7 +58,7 @@ class Serving(Protocol):
         """The repositories to serve. Empty: all that the credentials reach."""
 
     async def identity(self, installation: int | None, number: int, at: Address) -> BotIdentity:
-        """Return what the bot listens to in a repository now, by its configuration."""
+        """Return who the bot is in a repository now, by its configuration."""
 
     def heard_turns(self, repository: int, thread: int) -> frozenset[str]:
         """Return the keys of the turns in a thread's journal when it was last read; empty if no longer cached."""
@@ -71,7 +71,7 @@ class ReadingTotals:
     repositories: int = 0
     changed: int = 0
     found: int = 0
-    """Threads with something that addresses the bot and that no look has seen."""
+    """Threads with something that addresses the bot and that no check has seen."""
     unread: int = 0
     """Repositories or installations that could not be read."""
 

@@ -1,4 +1,4 @@
-"""Tracks which threads rest: they wait for people, were looked at in their current state, and nothing is due (E2)."""
+"""Tracks which threads rest: they wait for people, were checked in their current state, and nothing is due (E2)."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -9,12 +9,12 @@ from bot.core.names import CommitId, ThreadAddress
 from bot.core.thread_state import ThreadState
 
 REST_SPAN: Final = timedelta(hours=3)
-"""How long a look at a waiting thread stays valid. The next look finds what neither polling nor reading shows."""
+"""How long a check of a waiting thread stays valid. The next check finds what neither polling nor reading shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Until when the last whole look at a thread is valid, and the journal position and branch head it saw."""
+    """Until when the last whole check of a thread is valid, and the journal position and branch head it saw."""
 
     until: datetime
     position: int
@@ -23,7 +23,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Resting:
-    """The threads that rest, according to the looks of this process and of others."""
+    """The threads that rest, according to the checks of this process and of others."""
 
     _rests: dict[ThreadAddress, Rest] = field(default_factory=dict)
 
@@ -32,13 +32,13 @@ class Resting:
         return self._rests.get(address)
 
     def set(self, address: ThreadAddress, rest: Rest | None) -> None:
-        """Record what another process found in its look at a thread."""
+        """Record what another process found in its check of a thread."""
         self._rests.pop(address, None)
         if rest is not None:
             self._rests[address] = rest
 
-    def record_look(self, address: ThreadAddress, state: ThreadState, began: datetime, head: CommitId | None) -> None:
-        """Record a whole look, which began with the default branch at that head."""
+    def record_check(self, address: ThreadAddress, state: ThreadState, began: datetime, head: CommitId | None) -> None:
+        """Record a whole check, which began with the default branch at that head."""
         self._rests.pop(address, None)
         if state.stage in WAITS_FOR_PEOPLE and not (state.unposted_texts or state.kept_turns):
             until = began + REST_SPAN

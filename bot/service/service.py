@@ -38,7 +38,7 @@ class PeriodicWork:
     maintain: Maintain | None = None
     """Runs the scheduled tasks that are due (MT10)."""
     check: Maintain | None = None
-    """Looks at red checks of the bot's pull requests (MT9)."""
+    """Reads red checks of the bot's pull requests (MT9)."""
 
 
 class Service:
@@ -73,7 +73,7 @@ class Service:
             yield
 
     async def receive(self, delivery: Delivery) -> Outcome:
-        """Store a delivery. STORED: it is durable. JOINED: the look at another one that is stored covers it."""
+        """Store a delivery. STORED: it is durable. JOINED: the check of another one that is stored covers it."""
         try:
             outcome = await self.queue.store(delivery)
         except (OSError, Transient) as error:

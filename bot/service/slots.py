@@ -1,9 +1,9 @@
-"""Slots: how many short looks, and how many sessions with the model, run side by side in one process.
+"""Slots: how many short checks, and how many sessions with the model, run side by side in one process.
 
-A look begins with a look slot. Before it runs a session, it trades that for a session slot and keeps it until the look
-ends, so looks never wait behind sessions. If no session slot is free, the look ends, its thread is queued, and it holds
-nothing. A session slot that becomes free is promised to a queued thread, which is then woken. If the woken look does
-not use the promise, another thread gets it. `bot/service/fairness.py` decides which installation is next, and how many
+A check begins with a check slot. Before it runs a session, it trades that for a session slot and keeps it until the
+check ends, so checks never wait behind sessions. If no session slot is free, the check ends, its thread is queued, and
+it holds nothing. A session slot that becomes free is promised to a queued thread, which is then woken. If the woken check
+does not use the promise, another thread gets it. `bot/service/fairness.py` decides which installation is next, and how many
 slots of a kind it may hold.
 """
 
@@ -26,7 +26,7 @@ class Slots:
     wake: Callable[[ThreadAddress], None]
     looks: int
     sessions: int
-    _look_slots: FairSlots = field(init=False)
+    _check_slots: FairSlots = field(init=False)
     _session_shares: FairShares = field(init=False)
     _queue: dict[Key, ThreadAddress] = field(init=False, default_factory=dict)
     _holders: dict[Key, Installation] = field(init=False, default_factory=dict)
@@ -34,12 +34,12 @@ class Slots:
     _promised: set[Key] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
-        self._look_slots = FairSlots(self.looks)
+        self._check_slots = FairSlots(self.looks)
         self._session_shares = FairShares(self.sessions)
 
     def are_full(self, installation: Installation) -> bool:
         """Return whether a look for an installation that begins now has to wait for its slot."""
-        return not self._look_slots.shares.has_room(installation)
+        return not self._check_slots.shares.has_room(installation)
 
     @property
     def held(self) -> int:
@@ -56,15 +56,15 @@ class Slots:
         return _key(address) in self._queue
 
     @asynccontextmanager
-    async def hold(self, address: ThreadAddress | None) -> AsyncIterator["LookSlot"]:
-        """Hold a slot for one look at a thread. No address: the look runs no session.
+    async def hold(self, address: ThreadAddress | None) -> AsyncIterator["CheckSlot"]:
+        """Hold a slot for one check of a thread. No address: the check runs no session.
 
-        Cancelling a look empties the queue: looks are cancelled only when the process ends, and then no look may begin.
+        Cancelling a check empties the queue: that happens only when the process ends, and then no check may begin.
         """
         installation = address.installation if address else None
         self._session_shares.meet(installation)
-        await self._look_slots.acquire(installation)
-        slot = LookSlot(self, address, was_promised=address is not None and _key(address) in self._promised)
+        await self._check_slots.acquire(installation)
+        slot = CheckSlot(self, address, was_promised=address is not None and _key(address) in self._promised)
         try:
             yield slot
         except BaseException as error:
@@ -75,7 +75,7 @@ class Slots:
         slot.end(failed=False)
 
     def begin_session(self, address: ThreadAddress) -> bool:
-        """Trade a look slot for a session slot. If none is free, queue the thread and return False."""
+        """Trade a check slot for a session slot. If none is free, queue the thread and return False."""
         key = _key(address)
         if key not in self._promised:
             if not self._session_shares.has_room(address.installation):
@@ -83,16 +83,16 @@ class Slots:
                 return False
             self._reserve(key, address)
         self._promised.discard(key)
-        self._look_slots.release(address.installation)
+        self._check_slots.release(address.installation)
         return True
 
     def end_session(self, address: ThreadAddress) -> None:
         """Release a session slot."""
         self._withdraw(_key(address))
 
-    def end_look(self, address: ThreadAddress | None, *, leaves_queue: bool, keeps_promise: bool) -> None:
-        """Release a look slot. Gives up the thread's place in the queue, or its unused promise, as the flags say."""
-        self._look_slots.release(address.installation if address else None)
+    def end_check(self, address: ThreadAddress | None, *, leaves_queue: bool, keeps_promise: bool) -> None:
+        """Release a check slot. Gives up the thread's place in the queue, or its unused promise, as the flags say."""
+        self._check_slots.release(address.installation if address else None)
         if address is None:
             return
         key = _key(address)
@@ -121,30 +121,30 @@ class Slots:
 
 
 @dataclass(slots=True)
-class LookSlot:
-    """The slot of one look."""
+class CheckSlot:
+    """The slot of one check."""
 
     slots: Slots
     address: ThreadAddress | None
     was_promised: bool
-    """Whether a session slot was promised to the thread when the look began."""
+    """Whether a session slot was promised to the thread when the check began."""
     has_session: bool = False
     _has_asked: bool = False
 
     def begin_session(self) -> bool:
-        """Return whether the look may run a session now. If not, a later look of the thread can."""
+        """Return whether the check may run a session now. If not, a later check of the thread can."""
         if self.address is not None and not self.has_session:
             self._has_asked = True
             self.has_session = self.slots.begin_session(self.address)
         return self.has_session
 
     def end(self, *, failed: bool) -> None:
-        """Release the slot. A look that failed is retried later, and queues its thread again then."""
+        """Release the slot. A check that failed is retried later, and queues its thread again then."""
         if self.address is not None and self.has_session:
             self.slots.end_session(self.address)
             return
         unused = failed or not self._has_asked
-        self.slots.end_look(
+        self.slots.end_check(
             self.address, leaves_queue=unused, keeps_promise=not (failed or (unused and self.was_promised))
         )
 

@@ -106,6 +106,6 @@ class Ticker:
         return True
 
     async def _wake_what_has_work(self, maintain: Maintain) -> bool:
-        """Take in scheduled tasks or red checks. Their sessions run in looks of the worker, like all others."""
+        """Take in scheduled tasks or red checks. Their sessions run in checks of the worker, like all others."""
         await maintain(self.queue.wake)
         return True

@@ -1,10 +1,10 @@
-"""The worker: looks at woken threads, and deletes a delivery only when a look has covered it.
+"""The worker: checks woken threads, and deletes a delivery only when a check has covered it.
 
-Rules: each thread has one look at a time, and there are no more looks in all than slots. A wake during a look is
-listened to at once and leads to another look: the order of deliveries is not trusted, and a look covers only what was
-stored before it began (W2). A thread that waits for a look slot is listened to as well, so that people see their first
-reaction early (PR3); at most EARLY such threads for each look slot are listened to at a time. Installations take turns
-at look slots, and one that GitHub fails for does not take them for long (`installation_breaker.py`).
+Rules: each thread has one check at a time, and there are no more checks in all than slots. A wake during a check is
+read at once and leads to another check: the order of deliveries is not trusted, and a check covers only what was
+stored before it began (W2). A thread that waits for a check slot is read as well, so that people see their first
+reaction early (PR3); at most EARLY such threads for each check slot are read at a time. Installations take turns
+at check slots, and one that GitHub fails for does not take them for long (`installation_breaker.py`).
 """
 
 import asyncio
@@ -30,21 +30,21 @@ from bot.service.delivery_log import Delivery
 from bot.service.fairness import FairSlots, Installation
 from bot.service.host_port import HostPort
 from bot.service.inbox import Inbox
-from bot.service.installation_breaker import AdmittedLook, InstallationBreakers, InstallationUnavailable
-from bot.service.slots import LookSlot, Slots
+from bot.service.installation_breaker import AdmittedCheck, InstallationBreakers, InstallationUnavailable
+from bot.service.slots import CheckSlot, Slots
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
 """Shortest and longest seconds between attempts."""
 CLOSING_SECONDS: Final = 5.0
-"""Maximum seconds that cancelled looks may take to end."""
+"""Maximum seconds that cancelled checks may take to end."""
 SWEEP_ATTEMPTS: Final = 3
 
 PASSING: Final = (Transient, OSError)
 """Errors that may be over by the next attempt: the service failed, the disk is full, or the network is gone (D2)."""
 
 EARLY: Final = 4
-"""Maximum number of waiting threads per look slot that are listened to, so that people's first reactions need not wait
-for the looks before theirs."""
+"""Maximum number of waiting threads per check slot that are read, so that people's first reactions need not wait
+for the checks before theirs."""
 OS_THREADS: Final = 8
 """Operating system threads per slot. A request to GitHub, a lock, or a file blocks one. Python's default would be 6 on
 2 cores."""
@@ -62,21 +62,21 @@ class _WokenThread:
 
     address: ThreadAddress | None
     wanted: bool = True
-    """Whether something was said that no look has covered, so that another look has to begin."""
+    """Whether something was said that no check has covered, so that another check has to begin."""
     waiting: set[str] = field(default_factory=set)
-    """The deliveries in the inbox that wait for a look to end."""
+    """The deliveries in the inbox that wait for a check to end."""
     covered: frozenset[str] = frozenset()
-    """Those of them that the current look covers, because they were stored before it began."""
+    """Those of them that the current check covers, because they were stored before it began."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
-    listen_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    comments_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def begin_look(self) -> None:
-        """Record that a look begins now: it covers what was stored before."""
+    def begin_check(self) -> None:
+        """Record that a check begins now: it covers what was stored before."""
         self.news.clear()
         self.wanted, self.covered = False, frozenset(self.waiting)
 
     def clear_told(self, told: str) -> None:
-        """Forget the post that a delivery reported, once a look has read it, so that no later look waits for it."""
+        """Forget the post that a delivery reported, once a check has read it, so that no later check waits for it."""
         if self.address is not None and self.address.told == told:
             self.address = replace(self.address, told="")
 
@@ -91,7 +91,7 @@ class Worker:
     looks: int = _DEFAULT.looks
     sessions: int = _DEFAULT.sessions
     attempts: int | None = None
-    """Maximum attempts per look. None: retry until it succeeds."""
+    """Maximum attempts per check. None: retry until it succeeds."""
     exit_code: int = 0
     """Exit code of the latest failure."""
     _threads: dict[_Key, _WokenThread] = field(init=False, default_factory=dict)
@@ -102,7 +102,7 @@ class Worker:
     _slots: Slots = field(init=False)
     breakers: InstallationBreakers = field(init=False)
     _early: FairSlots = field(init=False)
-    """Limits listening to threads that wait for a look slot."""
+    """Limits reading threads that wait for a check slot."""
 
     def __post_init__(self) -> None:
         self._slots = Slots(self.wake, self.looks, self.sessions)
@@ -138,27 +138,27 @@ class Worker:
 
     def may_be_open(self, address: ThreadAddress) -> bool:
         """Return whether something waits or is under way on a thread, as far as this process knows."""
-        look, key = self.host.looked_at(address), _key(address)
-        waits = bool(look.comment) or look.rest is not None
+        last, key = self.host.last_check(address), _key(address)
+        waits = bool(last.comment) or last.rest is not None
         return waits or not self._has_listed or key in self._threads or key in self._open
 
-    def has_look_to_come(self, address: ThreadAddress | None) -> bool:
-        """Return whether a stored delivery for that thread already waits for a look that has not begun."""
+    def has_check_to_come(self, address: ThreadAddress | None) -> bool:
+        """Return whether a stored delivery for that thread already waits for a check that has not begun."""
         thread = self._threads.get(_key(address))
         return thread is not None and bool(thread.waiting - thread.covered)
 
     def deliver(self, delivery: Delivery) -> None:
-        """Wake the thread that a stored delivery names. Its file is deleted once a look that begins after this call
+        """Wake the thread that a stored delivery names. Its file is deleted once a check that begins after this call
         returns."""
         self.wake(delivery.address, delivery.guid)
 
     def wake(self, address: ThreadAddress | None, guid: str | None = None) -> None:
-        """Make sure that a look at the thread begins after this call. Without an address: at every open thread."""
+        """Make sure that a check of the thread begins after this call. Without an address: every open thread."""
         key = _key(address)
         thread = self._threads.get(key)
         if thread is None:
             thread = self._threads[key] = _WokenThread(address)
-            self._start(self._look_until_done(key, thread))
+            self._start(self._check_until_done(key, thread))
         if guid is not None:
             thread.waiting.add(guid)
         if address is not None:
@@ -196,7 +196,7 @@ class Worker:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Process what waits in the inbox. At the end every look is cancelled, and the next start repeats it.
+        """Process what waits in the inbox. At the end every check is cancelled, and the next start repeats it.
 
         Raises Misconfigured if another process works on the same inbox.
         """
@@ -210,7 +210,7 @@ class Worker:
 
     @asynccontextmanager
     async def _ending(self) -> AsyncIterator[None]:
-        """Cancel every look at the end, and wait a while for them."""
+        """Cancel every check of the end, and wait a while for them."""
         try:
             yield
         finally:
@@ -224,17 +224,17 @@ class Worker:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _look_until_done(self, key: _Key, thread: _WokenThread) -> None:
-        """Look at a thread until nothing is left to look for."""
+    async def _check_until_done(self, key: _Key, thread: _WokenThread) -> None:
+        """Check a thread until nothing is left to look for."""
         try:
             while thread.wanted:
-                if await self._look_until_settled(thread):
+                if await self._check_until_settled(thread):
                     await self._remove_covered(thread)
         finally:
             del self._threads[key]
 
-    async def _look_until_settled(self, thread: _WokenThread) -> bool:
-        """Look until an attempt succeeds or never will. Return False if the deliveries have to wait for a later
+    async def _check_until_settled(self, thread: _WokenThread) -> bool:
+        """Check until an attempt succeeds or never will. Return False if the deliveries have to wait for a later
         start."""
         began = self.clock.monotonic()
         retrying = AsyncRetrying(
@@ -256,31 +256,31 @@ class Worker:
         return True
 
     async def _attempt(self, thread: _WokenThread) -> dict[str, Any]:
-        """Look once, and return the facts for the log."""
+        """Check once, and return the facts for the log."""
         thread.covered = frozenset()
         if thread.address is not None and thread.address.installation is None:
             installation = await self.host.installation(thread.address)
-            # This stores the installation; a look is about to begin in any case.
+            # This stores the installation; a check is about to begin in any case.
             self.wake(replace(thread.address, installation=installation))
         async with self._slot(thread) as slot:
             if thread.address is None:
-                thread.begin_look()
+                thread.begin_check()
                 await self.wake_all()
                 return {"open": len(self._open)}
             with self.breakers.attempt(thread.address) as attempt:
-                thread.begin_look()
-                state = await self._look(thread.address, thread, slot, attempt)
+                thread.begin_check()
+                state = await self._check(thread.address, thread, slot, attempt)
             return {"stage": state.stage, "position": state.position}
 
-    async def _look(
-        self, address: ThreadAddress, thread: _WokenThread, slot: LookSlot, attempt: AdmittedLook
+    async def _check(
+        self, address: ThreadAddress, thread: _WokenThread, slot: CheckSlot, attempt: AdmittedCheck
     ) -> ThreadState:
         def begin_session() -> bool:
             attempt.record_answer()
             return slot.begin_session()
 
-        async with self._listening(thread, nullcontext):
-            state = await self.host.look(address, begin_session)
+        async with self._reading_comments(thread, nullcontext):
+            state = await self.host.check_thread(address, begin_session)
             thread.clear_told(address.told)
         return state
 
@@ -291,49 +291,49 @@ class Worker:
         thread.waiting -= covered
         try:
             await asyncio.to_thread(self.inbox.remove, covered)
-        except OSError as error:  # the files stay, and cost a look at the next start
+        except OSError as error:  # the files stay, and cost a check at the next start
             failure("inbox", error, outcome="not removed")
 
     @asynccontextmanager
-    async def _slot(self, thread: _WokenThread) -> AsyncIterator[LookSlot]:
-        """Hold a slot for a look. A thread that has to wait for it is listened to meanwhile."""
+    async def _slot(self, thread: _WokenThread) -> AsyncIterator[CheckSlot]:
+        """Hold a slot for a check. A thread that has to wait for it is read meanwhile."""
         async with AsyncExitStack() as stack:
             holding = stack.enter_async_context(self._slots.hold(thread.address))
-            if (address := thread.address) is not None and self._should_listen_while_waiting(address.installation):
+            if (address := thread.address) is not None and self._should_read_while_waiting(address.installation):
                 thread.news.set()
-                async with self._listening(thread, partial(self._early.hold, address.installation)):
+                async with self._reading_comments(thread, partial(self._early.hold, address.installation)):
                     slot = await holding
             else:
                 slot = await holding
             yield slot
 
-    def _should_listen_while_waiting(self, installation: Installation) -> bool:
-        """Return whether a look has to wait for its slot, and GitHub can be expected to take a sign meanwhile."""
+    def _should_read_while_waiting(self, installation: Installation) -> bool:
+        """Return whether a check has to wait for its slot, and GitHub can be expected to take a sign meanwhile."""
         return self._slots.are_full(installation) and not self.breakers.is_open(installation)
 
     @asynccontextmanager
-    async def _listening(self, thread: _WokenThread, within: Within) -> AsyncIterator[None]:
-        """Listen at every wake. At the end, wait for the current listen, so that it does not overlap a later look."""
-        listener = asyncio.create_task(self._listen(thread, within))
+    async def _reading_comments(self, thread: _WokenThread, within: Within) -> AsyncIterator[None]:
+        """Read comments at every wake. At the end, wait for the current reading: it must not overlap a later check."""
+        reader = asyncio.create_task(self._read_comments(thread, within))
         try:
             yield
-            async with thread.listen_lock:
+            async with thread.comments_lock:
                 pass
         finally:
-            listener.cancel()
-            await asyncio.wait([listener])
+            reader.cancel()
+            await asyncio.wait([reader])
 
-    async def _listen(self, thread: _WokenThread, within: Within) -> None:
+    async def _read_comments(self, thread: _WokenThread, within: Within) -> None:
         while True:
             await thread.news.wait()
-            async with within(), thread.listen_lock:
+            async with within(), thread.comments_lock:
                 thread.news.clear()
                 if (address := thread.address) is None:
                     continue
                 try:
-                    await self.host.listen(address)
+                    await self.host.read_comments(address)
                     thread.clear_told(address.told)
-                except Exception as error:  # noqa: BLE001 - the look that follows takes in what was said here
+                except Exception as error:  # noqa: BLE001 - the check that follows takes in what was said here
                     failure("read comments", error, **_thread_name(thread))
 
     def _log_retry(self, thread: _WokenThread, state: RetryCallState) -> None:
@@ -344,7 +344,7 @@ class Worker:
 
 
 async def sweep_with(host: HostPort, inbox: Inbox, repo: str | None, limits: ServiceSettings) -> int:
-    """Look once at every waiting delivery and every open thread. Return the exit code of the latest failure."""
+    """Check every waiting delivery and every open thread once. Return the exit code of the latest failure."""
 
     def is_included(address: ThreadAddress) -> bool:
         return repo is None or address.full_name.casefold() == repo.casefold()

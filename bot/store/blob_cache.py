@@ -1,6 +1,6 @@
 """Caches the contents of blobs, which never change, so that git is asked for each of them once.
 
-A session adds up what every thread of its repository cost today, and each look opens its thread's journal again.
+A session adds up what every thread of its repository cost today, and each check opens its thread's journal again.
 """
 
 from collections.abc import Iterable, Mapping

@@ -6,7 +6,7 @@ Rules
 - A push never forces, and names the commit that it expects at the remote, so the later of two writers is refused (E4,
   G3).
 - A failed look-up means unknown, not absent: it raises.
-- A push whose answer was lost is unknown too: it raises Transient, and the next look shows the outcome.
+- A push whose answer was lost is unknown too: it raises Transient, and the next check shows the outcome.
 - Git works in a bare scratch repository of ours. It is a cache: deleting it loses nothing.
 """
 
@@ -196,7 +196,7 @@ class ThreadRefs:
         try:
             return _batch(self.git.ask("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in blobs).encode()))
         except Transient:
-            self._seen.clear()  # the scratch repository is gone, so the next look fetches again
+            self._seen.clear()  # the scratch repository is gone, so the next check fetches again
             raise
 
     def commit(self, thread: ThreadNumber, change: Change, note: str) -> Tip:
@@ -249,7 +249,7 @@ class ThreadRefs:
     def _push_tip(self, thread: ThreadNumber, tip: Tip, files: Mapping[str, bytes], *, note: str) -> tuple[Tip, str]:
         """Build a tip and push it.
 
-        Returns the tip and "" if accepted, else the reason. After an error, the next look asks the remote.
+        Returns the tip and "" if accepted, else the reason. After an error, the next check asks the remote.
         """
         try:
             new_tip = self._build(_ref(thread), tip, files, note=note)

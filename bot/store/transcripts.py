@@ -82,7 +82,7 @@ class SpooledTranscripts:
         self._ends[session] = _End(end.ordinal + 1, self._spool.append(session, record, at=end.spool))
 
     def load(self, session: SessionId) -> tuple[Line, ...]:
-        """Return a session's lines, from the spool and the ref as last seen (reading the journal looks at it).
+        """Return a session's lines, from the spool and the ref as last seen (reading the journal checks it).
 
         Raises Refused if a record is missing or does not open.
         """

@@ -35,7 +35,7 @@ _ENDS: Final[Mapping[VerdictOutcome, tuple[type[Rejected | Drifted | Expired], S
 async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:
     """Evaluate the plan that is shown. None while it is pending, so that the thread rests.
 
-    Raises Transient if something that decides could not be looked up, so that the thread is looked at again soon.
+    Raises Transient if something that decides could not be looked up, so that the thread is checked again soon.
     """
     snapshot = await live_snapshot(context, state)
     verdict, proof = prove(state.plan, snapshot, context.policy, context.resources.clock.now())
@@ -110,7 +110,7 @@ async def live_snapshot(context: ThreadContext, state: ThreadState) -> Snapshot:
 
 
 def may_stand(context: ThreadContext, state: ThreadState) -> bool:
-    """Return whether the configuration at the start of the look may approve the thread's newest request.
+    """Return whether the configuration at the start of the check may approve the thread's newest request.
 
     The planner is then shown nothing that people said on the thread.
     """

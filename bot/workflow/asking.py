@@ -34,14 +34,14 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     asking = state.asking
     shown = state.shown_question or await _post_question(context, state)
     rules = _rules(context, state)
-    look = await context.dialogue.answers(asking, shown.question, who=_who_may_answer(state), may=rules.may)
-    if not look.complete:
+    answers = await context.dialogue.answers(asking, shown.question, who=_who_may_answer(state), may=rules.may)
+    if not answers.complete:
         raise Transient("not everything that can be an answer could be read", where="question", fix="try again")
-    if not look.open and await context.dialogue.closed_since(state.last_request_at):
+    if not answers.open and await context.dialogue.closed_since(state.last_request_at):
         return Stopped(owes=thread_closed(context.settings.mention))
-    if look.gone:
+    if answers.gone:
         await _post_question(context, state)
-    reply, findings = find_reply(asking, replace(look, open=True), rules)
+    reply, findings = find_reply(asking, replace(answers, open=True), rules)
     if reply is not None:
         if reply.turn:
             await context.dialogue.acknowledge(Turn(reply.turn, reply.by, reply.words, reply.at), Acknowledgment.SEEN)
@@ -80,7 +80,7 @@ def _resume_move(state: ThreadState, text: str, reply: Reply | None = None) -> R
         reply=text,
         turn=reply.turn if reply else "",
         edited=reply is not None and reply.edited,
-        editors=reply.hands if reply else (),
+        hands=reply.editors if reply else (),
         grant=grant,
         tool=asking.tool if grant else None,
         subject=asking.subject if grant else None,

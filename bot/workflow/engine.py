@@ -1,10 +1,10 @@
-"""The engine: look at a thread until it rests.
+"""The engine: check a thread until it rests.
 
-A delivery, a tick, a schedule, and a restart all mean "look at this thread". `look` reads the journal and takes in what
-people said. Then it performs the effect of the thread's stage and journals the move that the effect returns, again and
+A delivery, a tick, a schedule, and a restart all mean "check this thread". `check_thread` journals what people said.
+Then it performs the effect of the thread's stage and journals the move that the effect returns, again and
 again until the thread rests. Each append names the position that it expects in the journal; that position is the
-fencing token of every effect (E4). A crash loses at most the effect that was under way; the next look performs it again
-under the same (thread, ask).
+fencing token of every effect (E4). A crash loses at most the effect that was under way; the next check performs it
+again under the same (thread, ask).
 """
 
 import asyncio
@@ -49,11 +49,11 @@ _LISTEN_TRIES: Final = 8
 """How often `listen` tries again because another process wrote to the journal."""
 
 
-async def look(context: ThreadContext) -> ThreadState:
+async def check_thread(context: ThreadContext) -> ThreadState:
     """Work on a thread until it rests, and return its state. Safe to call at any time, any number of times.
 
     Raises Conflict if another process moved the thread, and Transient if a service failed. Also raises Transient if
-    somebody's role could not be looked up, after everything else is done: their words wait for the next look.
+    somebody's role could not be looked up, after everything else is done: their words wait for the next check.
     """
     state = await _journal_turns(context)
     if state.task is not None:
@@ -69,7 +69,7 @@ async def look(context: ThreadContext) -> ThreadState:
             state = await notices.notice_configuration_error(context, state)
         state = await flush_notes(context, state)
     except (PlangateError, asyncio.CancelledError):
-        with suppress(PlangateError):  # raise the first error; save now, as the disk may be gone at the next look (L9)
+        with suppress(PlangateError):  # raise the first error; save now, as the disk may be gone at the next check (L9)
             await context.resources.transcripts.save()
         raise
     await context.resources.transcripts.save()
@@ -77,19 +77,19 @@ async def look(context: ThreadContext) -> ThreadState:
     return state
 
 
-async def listen(context: ThreadContext) -> ThreadState:
-    """Take in what people said, and nothing more, while another look works on the thread.
+async def read_comments(context: ThreadContext) -> ThreadState:
+    """Take in what people said, and nothing more, while another check works on the thread.
 
-    A stop, a rejection, or closing the thread stops that look. If that look or another listener writes to the journal
+    A stop, a rejection, or closing the thread stops that check. If that check or another reader writes to the journal
     meanwhile, read the thread again, so that no stop is missed.
     """
     for _ in range(_LISTEN_TRIES - 1):
         with suppress(Conflict):
-            return await _listen_once(context)
-    return await _listen_once(context)
+            return await _read_comments_once(context)
+    return await _read_comments_once(context)
 
 
-async def _listen_once(context: ThreadContext) -> ThreadState:
+async def _read_comments_once(context: ThreadContext) -> ThreadState:
     state = await _journal_turns(context)
     stop = await session_wait.stop_move(context, state)
     state = await (flush_notes(context, state) if stop is None else append_move(context, state, stop))

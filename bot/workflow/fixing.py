@@ -38,7 +38,7 @@ async def request_fix(context: ThreadContext, state: ThreadState) -> ThreadState
     """Begin a request about the red checks of the pull request's head, unless there was one for this head.
 
     Does nothing on other threads, and while something else is under way or waits for people. Checks that cannot be
-    read do not stop the look; the next one reads them again.
+    read do not stop the check; the next one reads them again.
     """
     if not _may_request_fix(context, state):
         return state

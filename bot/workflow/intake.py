@@ -6,7 +6,7 @@ Rules
 - A turn that arrives while the bot works is noted. If that work was approved, the turn is kept for afterward.
 - No turn is dropped. If an author's role cannot be looked up, the turn waits and delays nobody else. Turns that are
   heard meanwhile record since when it waits, so that it is read again however much is said after it.
-- Posts that turn out not to be turns are journaled as well, so that no later look parses them again.
+- Posts that turn out not to be turns are journaled as well, so that no later check parses them again.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ OPENING_SPAN: Final = timedelta(minutes=1)
 
 
 async def journal_turns(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Journal every new turn. Continue an interrupted thread if the look itself is a retry, as at a terminal.
+    """Journal every new turn. Continue an interrupted thread if the check itself is a retry, as at a terminal.
 
     Raises Unreadable if the journal was set back.
     """
@@ -64,7 +64,7 @@ async def journal_turns(context: ThreadContext, state: ThreadState) -> ThreadSta
         state = await _journal_edit(context, state, edit)
     turns = [turn for turn in turns if turn.key not in state.seen]
     waiting = [turn for turn in turns if turn.role is None]
-    context.look.unknown_roles = tuple(sorted({turn.actor.login for turn in waiting}))
+    context.thread_check.unknown_roles = tuple(sorted({turn.actor.login for turn in waiting}))
     accepted, refused = list[Turn](), list[Turn]()
     for turn in turns:
         if turn.aside or (turn.mark and _asked_already(state, turn)):
@@ -99,9 +99,9 @@ async def _journal_edit(context: ThreadContext, state: ThreadState, turn: Turn) 
 
 
 def require_known_roles(context: ThreadContext) -> None:
-    """Raise Transient if a turn still waits for its author's role, so that the caller looks again."""
-    if context.look.unknown_roles:
-        names = ", ".join(f"@{login}" for login in context.look.unknown_roles)
+    """Raise Transient if a turn still waits for its author's role, so that the caller tries again."""
+    if context.thread_check.unknown_roles:
+        names = ", ".join(f"@{login}" for login in context.thread_check.unknown_roles)
         fix = "Plangate tries again; if this persists, check the permissions of its token"
         raise Transient(f"the role of {names} cannot be looked up", where="collaborators", fix=fix)
 

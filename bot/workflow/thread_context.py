@@ -145,13 +145,13 @@ class WorkSettings:
 
 
 @dataclass(slots=True)
-class Look:
-    """Mutable facts of one look at a thread."""
+class ThreadCheck:
+    """Mutable facts of one check of a thread."""
 
     unknown_roles: tuple[str, ...] = ()
     """Logins of the people whose role could not be looked up at the last reading, so that their turns wait."""
     written: set[int] = field(default_factory=set)
-    """The numbers of the journal entries that this look wrote. Only their replies are its own to post."""
+    """The numbers of the journal entries that this check wrote. Only their replies are its own to post."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,14 +186,14 @@ class ThreadContext:
     publishing_facts: Callable[[str], Awaitable[PublishingFacts]] = nothing_hinders
     """Reads what decides whether work can be published on a branch (CL1). Never raises."""
     begin_session: Callable[[], bool] = lambda: True
-    """Called before each session. Returns False if no slot is free: then the look ends, and a later one begins it."""
+    """Called before each session. Returns False if no slot is free: then the check ends, and a later one begins it."""
     before_work: Callable[[], Awaitable[None]] = do_nothing
     """Called before each step that needs a sandbox, to prepare the machine for one. Never raises."""
     before_step: Callable[[], Awaitable[None]] = do_nothing
     """Called before each step of a session. Raises Transient if another process is to continue the session."""
     states: StateCache = field(default_factory=StateCache)
-    """The states of journals that this process has read, in this look or an earlier one."""
-    look: Look = field(default_factory=Look)
+    """The states of journals that this process has read, in this check or an earlier one."""
+    thread_check: ThreadCheck = field(default_factory=ThreadCheck)
 
     def outcome_text(self, stage: Stage, detail: str) -> str:
         """Return how a request ended, with what people can say next."""

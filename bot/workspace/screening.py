@@ -32,7 +32,7 @@ _BINARY_BYTES: Final = 8_000
 
 Place = tuple[str, int, str]
 """Path, line, kind."""
-Look = Callable[[str], Sequence[Span]]
+Search = Callable[[str], Sequence[Span]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +78,19 @@ class Screen:
         """Return the places of a file that hold a secret, each with the text found there."""
         text = _text(data)
         known_alone = _is_binary(data) or any(is_path_covered(path, glob) for glob in self.examples)
-        look = self.redactor.find_known_secrets if known_alone else self.redactor.find_secrets
+        search = self.redactor.find_known_secrets if known_alone else self.redactor.find_secrets
         name = printable(self.redactor.redact(path))
         return [
             ((name, text.count("\n", 0, span.start) + 1, span.kind), text[span.start : span.end])
-            for span in _pieces(text, look)
+            for span in _pieces(text, search)
         ]
 
 
-def _pieces(text: str, look: Look) -> Iterator[Span]:
+def _pieces(text: str, search: Search) -> Iterator[Span]:
     """Search a text piece by piece, so that a file takes only a few pieces of memory; each span is yielded once."""
     last = -1
     for start in range(0, max(1, len(text)), AT_ONCE - OVERLAP):
-        for span in look(text[start : start + AT_ONCE]):
+        for span in search(text[start : start + AT_ONCE]):
             if start + span.start > last:
                 last = start + span.start
                 yield Span(start + span.start, start + span.end, span.kind)

@@ -20,7 +20,7 @@ from bot.agent.tools.web_search import WEB_SEARCH
 REGENERATE: Final = "python -c 'from tests.agent.decision_table import markdown; print(markdown(), end=str())'"
 
 _BY_INPUT: Final[Mapping[str, Mapping[CallKind, str]]] = MappingProxyType(
-    {"Bash": {CallKind.LOOK_COMMAND: "a line that only reads", CallKind.COMMAND: "any other line"}}
+    {"Bash": {CallKind.READ_COMMAND: "a line that only reads", CallKind.COMMAND: "any other line"}}
 )
 """Tools whose kind depends on the call, with a description of each kind."""
 _TASK: Final = {CallKind.EXPLORE: "explore, plan", CallKind.DELEGATE: "code"}

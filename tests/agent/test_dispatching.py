@@ -121,7 +121,7 @@ class Nothing(ToolInput):
 
 
 def tool(name: str, call_: Any, **more: Any) -> Tool:
-    return Tool(name, "A tool.", Nothing, call_, lambda _: CallKind.LOOK, **more)
+    return Tool(name, "A tool.", Nothing, call_, lambda _: CallKind.READ, **more)
 
 
 async def never(_: Nothing, context: ToolContext, emit: ToolSink) -> ToolOutput:
@@ -326,7 +326,7 @@ def test_a_choice_of_types_stays_a_choice() -> None:
     class Either(ToolInput):
         value: int | str | None = None
 
-    made = schemas({"Either": Tool("Either", "", Either, never, lambda _: CallKind.LOOK)})
+    made = schemas({"Either": Tool("Either", "", Either, never, lambda _: CallKind.READ)})
     assert made[0]["input_schema"]["properties"]["value"] == {"anyOf": [{"type": "integer"}, {"type": "string"}]}
 
 

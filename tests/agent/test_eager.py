@@ -158,7 +158,7 @@ async def test_what_waits_for_the_end(room: Open, calls: tuple[Json, ...], early
 
 def test_only_what_reads_may_start() -> None:
     """A request that leaves the machine, a note and a sub-agent that writes are not among them."""
-    assert {CallKind.LOOK, CallKind.LOOK_COMMAND, CallKind.EXPLORE} == READING
+    assert {CallKind.READ, CallKind.READ_COMMAND, CallKind.EXPLORE} == READING
 
 
 async def test_switched_off(room: Open) -> None:

@@ -212,7 +212,7 @@ def test_a_path_is_denied_in_every_spelling(rule: str, tool: str, given_: Json, 
     """A deny rule finds the path whatever it is spelled like, through every tool of its family, and in commands."""
     parsed = parse_rule(rule)
     assert parsed.touches(tool, given_) is expected
-    assert PermissionGate(ToolRules(deny=(parsed,))).decide(Mode.BYPASS, CallKind.LOOK, tool, given_).decision is (
+    assert PermissionGate(ToolRules(deny=(parsed,))).decide(Mode.BYPASS, CallKind.READ, tool, given_).decision is (
         DENY if expected else ALLOW
     )
 

@@ -145,8 +145,8 @@ def test_one_more_allow_rule_overrides_nothing(
 def test_an_ask_rule_narrows_plan_mode_too() -> None:
     """What plan mode allows is asked where a rule says so; what it denies stays denied."""
     asking = gate(ask="Read(.env)|Bash(git log:*)|Write")
-    assert asking.decide(Mode.PLAN, CallKind.LOOK, "Read", {"file_path": ".env"}).decision is ASK
-    assert asking.decide(Mode.PLAN, CallKind.LOOK_COMMAND, "Bash", {"command": "git log"}).decision is ASK
+    assert asking.decide(Mode.PLAN, CallKind.READ, "Read", {"file_path": ".env"}).decision is ASK
+    assert asking.decide(Mode.PLAN, CallKind.READ_COMMAND, "Bash", {"command": "git log"}).decision is ASK
     assert asking.decide(Mode.PLAN, CallKind.EDIT, "Write", {"file_path": "a"}).decision is DENY
 
 

@@ -71,7 +71,7 @@ async def test_git_that_tells_nothing(host: Host) -> None:
 async def test_calls_that_only_look() -> None:
     """They touch nothing, so git is not asked."""
     host = Host()
-    assert await ScopeWatch(REACHES).new_paths(host, CallKind.LOOK_COMMAND, {"command": "ls"}) == []
+    assert await ScopeWatch(REACHES).new_paths(host, CallKind.READ_COMMAND, {"command": "ls"}) == []
     assert host.calls == 0
 
 

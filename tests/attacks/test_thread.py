@@ -278,7 +278,7 @@ async def test_stopped_during_the_push(story: Story) -> None:
     story.reacts("maya", "+1")
     slow = Fault("delay", seconds=2.5)
     story.github.faults.plan(f"POST /{HOME}.git/git-receive-pack", slow, containing="refs/heads/plangate/")
-    looking = asyncio.ensure_future(story.host.look(story.address()))
+    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
     await heard(story, Stage.PUBLISHING)
     story.says("will", "@plangate stop")
     await heard(story, Stage.STOPPED)

@@ -108,11 +108,11 @@ async def test_everybody_who_edited_an_answer_may_have_written_it(asked: Asked) 
     """Also who edited it before its author did again."""
     person = asked.ground.person
     said = person("will").comment(HOME, asked.thread, "Keep it.")
-    assert [word.hands for word in (await asked.look()).words] == [(person("will").id,)]
+    assert [word.editors for word in (await asked.look()).words] == [(person("will").id,)]
     person("mia").edit_comment(said.id, "Drop the check.")
     person("will").edit_comment(said.id, "Drop the check!")
     (word,) = (await asked.look()).words
-    assert set(word.hands) == {person("will").id, person("mia").id}
+    assert set(word.editors) == {person("will").id, person("mia").id}
 
 
 @pytest.mark.req("A3")

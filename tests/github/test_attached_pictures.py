@@ -169,7 +169,7 @@ async def test_a_thousand_pictures(ground: Ground, gallery: Gallery) -> None:
     thread = ground.issue("\n".join(f"![]({asset(number)})" for number in range(600)))
     pictures = await gallery.shown(thread, "issue")
     assert len(pictures) == MOST_NAMED + 1
-    assert (pictures[-1].label, pictures[-1].why) == (f"{600 - MOST_NAMED} more", f"only {MOST_NAMED} are looked at")
+    assert (pictures[-1].label, pictures[-1].why) == (f"{600 - MOST_NAMED} more", f"only {MOST_NAMED} are read")
 
 
 async def test_all_together_have_a_size_and_a_time(ground: Ground, gallery: Gallery) -> None:

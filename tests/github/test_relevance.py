@@ -7,7 +7,7 @@ from typing import TypeAlias
 import pytest
 
 from bot.github.deliveries import parse_delivery
-from bot.github.relevance import KnownBot, needs_look
+from bot.github.relevance import KnownBot, needs_check
 
 BOT, PERSON = 99, 3
 HERE = {"repository": {"id": 5, "name": "repo", "owner": {"id": 6, "login": "acme"}}, "installation": {"id": 9}}
@@ -22,7 +22,7 @@ def judged(event: str, facts: Facts, *, doer: int = PERSON, is_open: bool = Fals
     body = {"action": "created", "sender": {"id": doer, "login": "somebody"}} | HERE | dict(facts)
     wake = parse_delivery(event, json.dumps(body).encode())
     assert wake is not None
-    return needs_look(wake.report, KnownBot(BOT, mention), is_open=is_open)
+    return needs_check(wake.report, KnownBot(BOT, mention), is_open=is_open)
 
 
 def checked(branch: str, event: str = "check_run") -> Facts:

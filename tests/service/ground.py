@@ -17,7 +17,7 @@ from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
 from bot.github.relevance import KnownBot
 from bot.service.delivery_log import Delivery
-from bot.service.host_port import LookedAt
+from bot.service.host_port import CheckedThread
 from bot.service.queue.file_queue import FileQueue
 from bot.service.service import Service
 
@@ -118,7 +118,7 @@ class Host:
     calls: list[Call] = field(default_factory=list)
     polled: str = ""
     """What polls of this process saw of each comment."""
-    recalled: dict[ThreadAddress, LookedAt] = field(default_factory=dict)
+    recalled: dict[ThreadAddress, CheckedThread] = field(default_factory=dict)
     """What looks of other processes found out."""
     ends_at_steps: bool = True
     """Whether looks end when the process does."""
@@ -128,12 +128,12 @@ class Host:
     asked: list[tuple[ThreadAddress, ...]] = field(default_factory=list)
     _news: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
-    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> ThreadState:
+    async def check_thread(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> ThreadState:
         if address.number in self.sessions and not begin_session():
             return await self._called("queued", address, hold=False)
         return await self._called("look", address, hold=self.hold)
 
-    async def listen(self, address: ThreadAddress) -> ThreadState:
+    async def read_comments(self, address: ThreadAddress) -> ThreadState:
         return await self._called("listen", address, hold=self.hold_listens)
 
     async def open_threads(self) -> tuple[ThreadAddress, ...]:
@@ -157,11 +157,11 @@ class Host:
     def known_bot(self, repository: int) -> KnownBot | None:  # noqa: ARG002 - the port's
         return KnownBot(self.bot, self.mention) if self.mention else None
 
-    def looked_at(self, address: ThreadAddress) -> LookedAt:
-        return LookedAt(address, f"plan-{address.number}" if address in self.opened else "", None, self.polled)
+    def last_check(self, address: ThreadAddress) -> CheckedThread:
+        return CheckedThread(address, f"plan-{address.number}" if address in self.opened else "", None, self.polled)
 
-    def recall(self, looked_at: LookedAt) -> None:
-        self.recalled[looked_at.address] = looked_at
+    def recall(self, checked: CheckedThread) -> None:
+        self.recalled[checked.address] = checked
 
     def hold_sessions(self, *, held: bool) -> None:
         self.holds_sessions = held

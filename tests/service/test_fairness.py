@@ -48,7 +48,7 @@ class TimedHost(Host):
     signs: dict[tuple[int, int], float] = field(default_factory=dict)
     """When the first look at a thread was through."""
 
-    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> ThreadState:  # noqa: ARG002
+    async def check_thread(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> ThreadState:  # noqa: ARG002
         key = address.repository, address.number
         self.began.setdefault(key, []).append(self.clock.monotonic())
         if self.fails and address.installation == NOISY:
@@ -58,7 +58,7 @@ class TimedHost(Host):
         self.signs.setdefault(key, self.clock.monotonic())
         return ThreadState()
 
-    async def listen(self, address: ThreadAddress) -> ThreadState:
+    async def read_comments(self, address: ThreadAddress) -> ThreadState:
         if self.fails and address.installation == NOISY:
             await self.clock.sleep(TIMEOUTS)
         return ThreadState()

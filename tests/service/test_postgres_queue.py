@@ -281,16 +281,16 @@ async def test_a_job_that_another_stands_for_is_dropped(jobs: Jobs) -> None:
     first = await fetched(jobs, worker)
     assert await jobs.store(delivery(1, "b")) is Outcome.STORED
     heard = await fetched(jobs, worker)
-    assert heard.task is Task.LISTEN
+    assert heard.task is Task.READ
     assert await jobs.fetch(BOTH, worker) is None, "the thread's lock is taken"
     assert await jobs.give_back(first, 300)
     assert (await fetched(jobs, worker)).id != first.id
 
 
-@pytest.mark.parametrize("task", (Task.LOOK, Task.SESSION))
+@pytest.mark.parametrize("task", (Task.CHECK, Task.SESSION))
 async def test_installations_take_turns(jobs: Jobs, task: Task) -> None:
     """One that has many threads waiting does not keep another one waiting for all of them; each one's wait in order."""
-    defer = jobs.wake if task is Task.LOOK else jobs.defer_session
+    defer = jobs.wake if task is Task.CHECK else jobs.defer_session
     worker, other = await jobs.register(), ThreadAddress(8, 2, "cato", "world", 1)
     for number in range(1, 6):
         await defer(thread(number))
@@ -319,7 +319,7 @@ async def test_a_look_overtakes_the_session_that_waits(jobs: Jobs) -> None:
     worker = await jobs.register()
     await jobs.defer_session(thread(1))
     await jobs.store(delivery(1))
-    assert (await fetched(jobs, worker)).task is Task.LOOK
+    assert (await fetched(jobs, worker)).task is Task.CHECK
     assert await jobs.fetch((SESSIONS,), worker) is None
 
 

@@ -227,17 +227,17 @@ async def test_a_second_delivery_for_a_waiting_thread_is_covered(tmp_path: Path)
     work = worker(tmp_path, host, looks=1)
     work.wake(thread(9))
     await settle()
-    assert not work.has_look_to_come(thread(1))
+    assert not work.has_check_to_come(thread(1))
     store(work, 1)
     await settle()
-    assert work.has_look_to_come(thread(1))
+    assert work.has_check_to_come(thread(1))
     host.finish(9)
     await settle()
     assert host.under_way()[0].address == thread(1)
-    assert not work.has_look_to_come(thread(1))
+    assert not work.has_check_to_come(thread(1))
     host.finish(1)
     await resting(work)
-    assert not work.has_look_to_come(thread(1))
+    assert not work.has_check_to_come(thread(1))
 
 
 async def test_a_wake_without_a_delivery_covers_none(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ async def test_a_wake_without_a_delivery_covers_none(tmp_path: Path) -> None:
     for number in (1, 2):
         work.wake(thread(number))
     await settle()
-    assert not work.has_look_to_come(thread(2))
+    assert not work.has_check_to_come(thread(2))
     for number in (1, 2):
         host.finish(number)
         await settle()

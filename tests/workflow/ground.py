@@ -143,7 +143,7 @@ class Ground:
         """Look at the thread in a new process, a second after all that happened before."""
         self.clock.seconds += 1
         try:
-            return await self.life.live(engine.look(self.process()))
+            return await self.life.live(engine.check_thread(self.process()))
         finally:
             self.clock.seconds += 1
 
@@ -151,7 +151,7 @@ class Ground:
         """Have somebody say something, which another process hears while a look goes on."""
         self.clock.seconds += 1
         self.thread.say(who, text)
-        return await engine.listen(self.process())
+        return await engine.read_comments(self.process())
 
     async def state(self) -> ThreadState:
         """Return the thread as its journal tells it."""

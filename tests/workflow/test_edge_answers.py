@@ -37,12 +37,12 @@ async def test_label_that_asks_is_heard_once_while_it_is_planned() -> None:
 
 
 async def _listen(ground: Ground) -> None:
-    await engine.listen(ground.process())
+    await engine.read_comments(ground.process())
 
 
 async def _edit_and_listen(ground: Ground, asked: Turn) -> None:
     ground.thread.edit(asked, "Do that.")
-    await engine.listen(ground.process())
+    await engine.read_comments(ground.process())
 
 
 @pytest.mark.req("A5", "PR3")

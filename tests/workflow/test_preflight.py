@@ -30,7 +30,7 @@ class Repository:
 
 async def look(ground: Ground, repository: Repository) -> Stage:
     ground.clock.seconds += 1
-    stage = (await engine.look(replace(ground.process(), publishing_facts=repository.read))).stage
+    stage = (await engine.check_thread(replace(ground.process(), publishing_facts=repository.read))).stage
     ground.clock.seconds += 1
     return stage
 

@@ -107,7 +107,7 @@ async def test_progress_that_a_dead_process_left_at_work_is_set_right() -> None:
 
     async def ask(_: Ground) -> None:
         ground.thread.say(WILL, "@plangate status")
-        await engine.listen(ground.process(run="1"))
+        await engine.read_comments(ground.process(run="1"))
         assert ground.told == ["This thread is at: executing. ▶ may edit files."]
         assert "Executing" in ground.thread.shown_progress[99]
 
@@ -139,7 +139,7 @@ async def test_two_looks_at_a_time() -> None:
     ground.thread.decide(MAYA)
     ground.model.meanwhile[2] = ground.look
     with pytest.raises(Conflict):
-        await engine.look(ground.process(run="1"))
+        await engine.check_thread(ground.process(run="1"))
     assert len(ground.workspace.pushed) == len(ground.pulls.orders) == 1
     assert len(set(ground.thread.times)) == len(ground.thread.times)
 

@@ -159,7 +159,7 @@ async def test_rules_that_changed_while_the_work_ran() -> None:
     ground.thread.decide(MAYA)
     context = replace(ground.process(), have_rules_changed=_have_changed)
     with pytest.raises(Conflict, match="who may approve has changed"):
-        await engine.look(context)
+        await engine.check_thread(context)
     assert (await ground.state()).stage is Stage.PUBLISHING
     assert ground.workspace.pushed == []
 

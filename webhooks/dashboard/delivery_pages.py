@@ -1,4 +1,4 @@
-"""Deliveries: what GitHub delivered, with a button to deliver it again, and the stored ones that wait for a look.
+"""Deliveries: what GitHub delivered, with a button to deliver it again, and the stored ones that wait for a check.
 
 A person sees the deliveries of the repositories in which GitHub gives them a role. People who administer a repository
 may have GitHub deliver again; a delivery only wakes the bot, so this decides nothing.

@@ -25,11 +25,11 @@ from webhooks.event_stream import SIGN_OF_LIFE, EventStream, Streams
 from webhooks.problems import Problem
 
 LOOK_SECONDS: Final = 2.0
-"""Seconds between two looks at the list of threads."""
+"""Seconds between two readings of the list of threads."""
 GATHER_SECONDS: Final = 0.1
-"""How long a look waits for further news, so that a burst of them is one event."""
+"""How long a check waits for further news, so that a burst of them is one event."""
 THREAD_SECONDS: Final = 15.0
-"""Seconds between two looks at one thread without an announcement, because other processes write to journals, too."""
+"""Seconds between two readings of a thread without an announcement: other processes write to journals, too."""
 
 
 def add_live(pages: Pages, streams: Streams) -> None:
@@ -65,7 +65,7 @@ async def _events(
     pause = LOOK_SECONDS if only is None or session else THREAD_SECONDS
 
     def sees(repository: int) -> bool:
-        return visit.role(repository) >= Role.READ  # as of the newest look, because `visit` is replaced below
+        return visit.role(repository) >= Role.READ  # as of the newest check, because `visit` is replaced below
 
     with announcements.subscribe(only) if only else announcements.subscribe_to_list(sees) as signal:
         while True:

@@ -23,11 +23,11 @@ from bot.core.transcript import Json
 class CallKind(StrEnum):
     """What a call does, as far as permission is concerned."""
 
-    LOOK = "look"
+    READ = "read"
     """Reads the checkout."""
     LIST = "list"
     """Reads or writes the session's own notes."""
-    LOOK_COMMAND = "look_command"
+    READ_COMMAND = "read_command"
     """A shell command that the static check knows to be read-only."""
     COMMAND = "command"
     """Any other shell command."""
@@ -80,9 +80,9 @@ _ASK = Ruling(Decision.ASK, "this mode needs a person's permission for it")
 _NO_SANDBOX = Ruling(Decision.ASK, "no sandbox holds the command here, so it needs a person's permission")
 _LOOKS = dict.fromkeys(
     (
-        CallKind.LOOK,
+        CallKind.READ,
         CallKind.LIST,
-        CallKind.LOOK_COMMAND,
+        CallKind.READ_COMMAND,
         CallKind.BACKGROUND,
         CallKind.EXPLORE,
         CallKind.READ_GITHUB,

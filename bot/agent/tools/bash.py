@@ -34,7 +34,7 @@ class BashInput(ToolInput):
 def _kind(tool_input: BashInput) -> CallKind:
     from bot.agent.permissions.shell_policy import is_read_only
 
-    return CallKind.LOOK_COMMAND if is_read_only(tool_input.command) else CallKind.COMMAND
+    return CallKind.READ_COMMAND if is_read_only(tool_input.command) else CallKind.COMMAND
 
 
 async def _call(tool_input: BashInput, context: ToolContext, emit: ToolSink) -> ToolOutput:
@@ -67,7 +67,7 @@ BASH = Tool(
     call=_call,
     kind=_kind,
     concurrent=lambda tool_input: (
-        _kind(tool_input) is CallKind.LOOK_COMMAND
+        _kind(tool_input) is CallKind.READ_COMMAND
         and not tool_input.run_in_background
         and not _CHANGES_FOLDER.search(tool_input.command)
     ),

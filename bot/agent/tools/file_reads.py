@@ -1,4 +1,4 @@
-"""Read, NotebookRead, LS, Glob and Grep: look at the files of the checkout."""
+"""Read, NotebookRead, LS, Glob and Grep: read the files of the checkout."""
 
 from typing import Literal
 

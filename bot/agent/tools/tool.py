@@ -113,7 +113,7 @@ def read_tool(name: str, description: str, input_model: type[ToolInput]) -> Tool
         description=description,
         input_model=input_model,
         call=partial(run_in_toolhost, operation=name),
-        kind=lambda _: CallKind.LOOK,
+        kind=lambda _: CallKind.READ,
         concurrent=lambda _: True,
     )
 

@@ -12,7 +12,7 @@ from bot.core.names import ThreadAddress, ThreadNumber
 from bot.ports import Clock, Journal
 
 LOOK_SECONDS: Final = 15.0
-"""Minimum seconds between two reads of a thread from the remote, however many people look at it. Appends of this
+"""Minimum seconds between two reads of a thread from the remote, however many people check it. Appends of this
 process are seen at once, and those of other processes, such as jobs of GitHub Actions, after this time at most."""
 REMEMBERED_THREADS: Final = 1_000
 """Threads whose last read is remembered."""

@@ -214,7 +214,7 @@ class DeliveryView:
     """The numeric id of the thread's repository; None for a delivery that concerns every thread."""
     stored: datetime
     state: str
-    """``waiting`` for a look, ``stored`` where a look may have covered it, or ``unreadable`` and set aside."""
+    """``waiting`` for a check, ``stored`` where a check may have covered it, or ``unreadable`` and set aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,9 +264,9 @@ class Health:
     reconciled: str | None
     """When everything on GitHub was last read (ISO 8601)."""
     has_worker: bool
-    """Whether this process looks at threads."""
+    """Whether this process checks threads."""
     workers: int
-    """Processes that look at threads, on all machines."""
+    """Processes that check threads, on all machines."""
     busy: int
     """Threads that do not rest."""
     sessions: int

@@ -8,7 +8,7 @@ from functools import partial
 
 from bot.clock import SystemClock
 from bot.core.names import ThreadAddress
-from bot.github.relevance import needs_look
+from bot.github.relevance import needs_check
 from bot.service.delivery_log import Delivery
 from bot.service.inbox import Inbox, run_in_intake_pool
 from bot.service.installation_breaker import InstallationBreakers
@@ -29,10 +29,10 @@ class FileQueue:
         self._commit = GroupCommit(self._store_all)
 
     async def store(self, delivery: Delivery) -> Outcome:
-        """Store a delivery as a file, and wake its thread. Joins a file that waits for the same look."""
-        if not self._may_need_look(delivery):
+        """Store a delivery as a file, and wake its thread. Joins a file that waits for the same check."""
+        if not self._may_need_check(delivery):
             return Outcome.NOT_FOR_US
-        if self.worker and self.worker.has_look_to_come(delivery.address):
+        if self.worker and self.worker.has_check_to_come(delivery.address):
             self.worker.wake(delivery.address)
             return Outcome.JOINED
         installation = delivery.address.installation if delivery.address else None
@@ -49,7 +49,7 @@ class FileQueue:
         await run_in_intake_pool(self.inbox.probe)
 
     def wake(self, address: ThreadAddress) -> None:
-        """Have the worker look at a thread."""
+        """Have the worker check a thread."""
         if self.worker:
             self.worker.wake(address)
 
@@ -69,7 +69,7 @@ class FileQueue:
         return Load(worker.busy, worker.running_sessions, worker.queued, 1) if worker else Load()
 
     async def list_stored(self) -> Sequence[StoredDelivery]:
-        """Return the deliveries that wait for a look, and the files that could not be read."""
+        """Return the deliveries that wait for a check, and the files that could not be read."""
         return await asyncio.to_thread(self._list_stored)
 
     @property
@@ -80,7 +80,7 @@ class FileQueue:
 
     @property
     def has_worker(self) -> bool:
-        """Whether this process looks at threads."""
+        """Whether this process checks threads."""
         return self.worker is not None
 
     @property
@@ -109,13 +109,13 @@ class FileQueue:
                 self.worker.deliver(delivery)
         return [Outcome.STORED if is_new else Outcome.DUPLICATE for is_new in new]
 
-    def _may_need_look(self, delivery: Delivery) -> bool:
-        """Return whether a look could find anything, as far as this process knows the thread and its repository."""
+    def _may_need_check(self, delivery: Delivery) -> bool:
+        """Return whether a check could find anything, as far as this process knows the thread and its repository."""
         address, report = delivery.address, delivery.report
         if self.worker is None or address is None or report is None:
             return True
         bot = self.worker.host.known_bot(address.repository)
-        return bot is None or needs_look(report, bot, is_open=self.worker.may_be_open(address))
+        return bot is None or needs_check(report, bot, is_open=self.worker.may_be_open(address))
 
     def _list_stored(self) -> Sequence[StoredDelivery]:
         waiting = [

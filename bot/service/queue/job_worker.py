@@ -1,9 +1,9 @@
 """Runs the jobs of the queue in PostgreSQL, in one process of many.
 
 Rules
-- A look begins in a look slot. If it needs a session and this process has a free session slot, it trades for that. If
-  not, it ends, and a session job waits until any process has one. So short looks never wait behind sessions.
-- While every look slot is taken, further looks may wait: sessions then pause before each step, because both need the
+- A check begins in a check slot. If it needs a session and this process has a free session slot, it trades for that. If
+  not, it ends, and a session job waits until any process has one. So short checks never wait behind sessions.
+- While every check slot is taken, further checks may wait: sessions then pause before each step, because both need the
   same processors.
 - Every BEAT seconds a worker says that it lives. One that is silent for STALLED seconds is declared dead, and its jobs
   are given to others. A worker declares others dead only after its own beats went well for as long, because after an
@@ -29,7 +29,7 @@ from bot.core.names import ThreadAddress
 from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.host_port import HostPort
-from bot.service.installation_breaker import AdmittedLook, InstallationBreakers
+from bot.service.installation_breaker import AdmittedCheck, InstallationBreakers
 from bot.service.queue.cancellation import end_tasks
 from bot.service.queue.jobs import LOOKS, SESSIONS, Job, Jobs, Task
 from bot.service.queue.watching import Watching
@@ -48,7 +48,7 @@ after little more than 0.5 s."""
 SETTLED_SECONDS: Final = 10.0
 """Seconds in which every worker opens a new session after an outage of the database."""
 GRACE_SECONDS: Final = 25.0
-"""Seconds that looks may take to reach their next step when the process ends."""
+"""Seconds that checks may take to reach their next step when the process ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class _Run:
     job: Job
     has_session: bool
     was_refused: bool = False
-    """Whether its look wanted a session and found no slot."""
+    """Whether its check wanted a session and found no slot."""
 
 
 @dataclass(slots=True)
@@ -196,7 +196,7 @@ class JobWorker:
             await self._settle(lambda: self.jobs.give_back(job, seconds))
 
     async def _attempt(self, run: _Run) -> float | None:
-        """Look or listen once. Return after how many seconds to do so again, or None."""
+        """Check the thread or read its comments once. Return after how many seconds to do so again, or None."""
         began, facts = self.clock.monotonic(), _name(run.job)
         try:
             facts |= await self._perform(run)
@@ -219,18 +219,18 @@ class JobWorker:
             return {"open": await self.watching.wake_all(self.jobs.wake)}
         if address.installation is None:
             address = replace(address, installation=await self.host.installation(address))
-        if run.job.task is Task.LISTEN:
-            state = await self.host.listen(address)
+        if run.job.task is Task.READ:
+            state = await self.host.read_comments(address)
         else:
             with self.breakers.attempt(address) as attempt:
-                state = await self.host.look(address, lambda: self._begin_session(run, attempt))
+                state = await self.host.check_thread(address, lambda: self._begin_session(run, attempt))
             await self.watching.record(address)
             if run.was_refused:
                 await self.jobs.defer_session(address)
         return {"stage": state.stage, "position": state.position}
 
-    def _begin_session(self, run: _Run, attempt: AdmittedLook) -> bool:
-        """Return whether a look may run a session now: it then leaves its look slot."""
+    def _begin_session(self, run: _Run, attempt: AdmittedCheck) -> bool:
+        """Return whether a check may run a session now: it then leaves its check slot."""
         attempt.record_answer()
         if not run.has_session and self._count_sessions() < self.sessions:
             run.has_session = True

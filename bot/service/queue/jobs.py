@@ -2,9 +2,9 @@
 
 Three tasks wake a thread; `lock` keeps two of one thread from running at once, and the queueing lock keeps one of each
 waiting:
-- look (queue `looks`): carry the thread on.
-- session (queue `sessions`): the same, for a thread whose look found no free session slot.
-- listen (queue `looks`): read what people said while another job of the thread runs. It has a lock of its own.
+- `look` (queue `looks`): carry the thread on.
+- `session` (queue `sessions`): the same, for a thread whose check found no free session slot.
+- `listen` (queue `looks`): read what people said while another job of the thread runs. It has a lock of its own.
 Installations take turns, so that many waiting jobs of one do not delay the others.
 
 A job that runs is identified by its number and its attempt. A worker that was declared dead and comes back (a paused
@@ -65,7 +65,7 @@ _END_LEAD: Final = "DELETE FROM plangate_leases WHERE holder = %(holder)s"
 _KNOWN: Final = "SELECT guid FROM plangate_deliveries WHERE guid = ANY(%(guids)s)"
 _FORGET: Final = "DELETE FROM plangate_deliveries WHERE stored_at < now() - make_interval(days => %(days)s)"
 _WAITING: Final = "SELECT DISTINCT lock FROM procrastinate_jobs WHERE status = 'todo' AND lock = ANY(%(locks)s)"
-_LISTENERS: Final = """
+_BOTS: Final = """
 SELECT t.about, l.bot, l.mention, (
     EXISTS (SELECT FROM plangate_watched w WHERE w.repository = t.repository AND w.number = t.number)
     OR EXISTS (SELECT FROM procrastinate_jobs j WHERE j.status = 'doing' AND j.lock IN (t.about, 'listen ' || t.about))
@@ -93,14 +93,14 @@ FROM plangate_deliveries ORDER BY plangate_deliveries.stored_at DESC LIMIT 200
 class Task(StrEnum):
     """What a job does."""
 
-    LOOK = "look"
+    CHECK = "look"
     SESSION = "session"
-    LISTEN = "listen"
+    READ = "listen"
 
     @property
     def label(self) -> str:
         """What the log calls it."""
-        return {Task.LOOK: "check", Task.SESSION: "session", Task.LISTEN: "read comments"}[self]
+        return {Task.CHECK: "check", Task.SESSION: "session", Task.READ: "read comments"}[self]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,21 +154,21 @@ class Jobs:
         return (await self.store_all((delivery,)))[0]
 
     async def store_all(self, deliveries: Sequence[Delivery]) -> Sequence[Outcome]:
-        """Store deliveries and defer their looks, in one transaction. Return the outcome of each."""
+        """Store deliveries and defer their checks, in one transaction. Return the outcome of each."""
         first = {delivery.guid: delivery for delivery in reversed(deliveries)}
-        looks = [_values(delivery.address) for delivery in first.values()]
+        wakes = [_values(delivery.address) for delivery in first.values()]
         rows = await self.database.rows(
             _STORE_ALL,
             guids=list(first),
             events=[delivery.event for delivery in first.values()],
-            abouts=[look["about"] for look in looks],
-            args=[look["args"] for look in looks],
+            abouts=[wake["about"] for wake in wakes],
+            args=[wake["args"] for wake in wakes],
         )
         outcomes = {row["guid"]: Outcome(row["outcome"]) for row in rows}
         return [outcomes.pop(delivery.guid, Outcome.DUPLICATE) for delivery in deliveries]
 
     async def wake(self, address: ThreadAddress | None) -> None:
-        """Make sure that a look at a thread begins after this call."""
+        """Make sure that a check of a thread begins after this call."""
         await self.database.rows(_WAKE, **_values(address))
 
     async def defer_session(self, address: ThreadAddress) -> None:
@@ -195,7 +195,7 @@ class Jobs:
             address = ThreadAddress(**about) if about else None  # type: ignore[arg-type]  # as `_values` wrote it
             return Job(row.id, row.attempts, Task(row.task_name), address)
         except (TypeError, ValueError):  # a worker of the next release, which runs beside this one, deferred it
-            await self.give_back(Job(row.id, row.attempts, Task.LOOK, None), UNKNOWN_SECONDS)
+            await self.give_back(Job(row.id, row.attempts, Task.CHECK, None), UNKNOWN_SECONDS)
             return None
 
     async def finish(self, job: Job) -> bool:
@@ -260,14 +260,14 @@ class Jobs:
         return frozenset(by_lock[row["lock"]] for row in rows)
 
     async def find_bots(self, addresses: Collection[ThreadAddress]) -> dict[ThreadAddress, tuple[KnownBot, bool]]:
-        """Return what the bot listens to in the repositories of threads, and whether each thread is open.
+        """Return the bot of the repositories of threads, and whether each thread is open.
 
-        It is open if a look left something that waits there, or if a job waits or runs. Threads of a repository that
-        was never looked at are left out.
+        It is open if a check left something that waits there, or if a job waits or runs. Threads of a repository that
+        was never checked are left out.
         """
         by_lock = {_lock_name(address): address for address in addresses}
         rows = await self.database.rows(
-            _LISTENERS,
+            _BOTS,
             repositories=[address.repository for address in by_lock.values()],
             numbers=[address.number for address in by_lock.values()],
             abouts=list(by_lock),

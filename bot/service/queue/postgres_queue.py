@@ -1,4 +1,4 @@
-"""The queue in PostgreSQL: any number of processes on any number of machines store deliveries and look at threads."""
+"""The queue in PostgreSQL: any number of processes on any number of machines store deliveries and check threads."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -12,7 +12,7 @@ from bot.clock import SystemClock
 from bot.config.settings import ServiceSettings
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
-from bot.github.relevance import KnownBot, needs_look
+from bot.github.relevance import KnownBot, needs_check
 from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.delivery_log import MISSED, Delivery
@@ -36,7 +36,7 @@ CLEANUP_SECONDS: Final = 3600.0
 
 @dataclass(slots=True)
 class PostgresQueue:
-    """One process's view of the queue. Without limits it only stores: other processes look."""
+    """One process's view of the queue. Without limits it only stores: other processes work."""
 
     host: HostPort
     database: Database
@@ -58,7 +58,7 @@ class PostgresQueue:
         self._watching = Watching(self.host, self.database, self._jobs)
 
     async def store(self, delivery: Delivery) -> Outcome:
-        """Store a delivery and defer the look at its thread, in one transaction, which other deliveries may share."""
+        """Store a delivery and defer the check of its thread, in one transaction, which other deliveries may share."""
         return await self._commit.store(delivery)
 
     async def known_guids(self, guids: Collection[str]) -> frozenset[str]:
@@ -70,7 +70,7 @@ class PostgresQueue:
         await self.database.rows("SELECT FROM plangate_deliveries LIMIT 1")
 
     def wake(self, address: ThreadAddress) -> None:
-        """Defer a look at the thread, as soon as the database takes it."""
+        """Defer a check of the thread, as soon as the database takes it."""
         self._woken.put_nowait(address)
 
     async def wake_all(self, *, rests: Callable[[ThreadAddress], bool]) -> int:
@@ -78,7 +78,7 @@ class PostgresQueue:
         return await self._watching.wake_all(self._jobs.wake, rests=rests)
 
     async def threads_to_poll(self) -> tuple[ThreadAddress, ...]:
-        """Return the threads with a plan or question on display, whichever process looked at them."""
+        """Return the threads with a plan or question on display, whichever process checked them."""
         return await self._watching.threads_to_poll()
 
     async def load(self) -> Load:
@@ -91,7 +91,7 @@ class PostgresQueue:
 
     @property
     def has_worker(self) -> bool:
-        """Whether this process looks at threads."""
+        """Whether this process checks threads."""
         return self.limits is not None
 
     @property
@@ -167,13 +167,13 @@ class PostgresQueue:
                 await self.clock.sleep(self.pace.poll)
 
     async def _store_all(self, deliveries: Sequence[Delivery]) -> Sequence[Outcome]:
-        """Store those of the deliveries that may need a look, in one transaction."""
+        """Store those of the deliveries that may need a check, in one transaction."""
         threads = {
             delivery.address for delivery in deliveries if delivery.report is not None and delivery.address is not None
         }
         bots = await self._jobs.find_bots(threads) if threads else {}
         covered = await self._find_covered([delivery for delivery in deliveries if delivery.event == MISSED])
-        kept = [item for item in deliveries if item not in covered and _may_need_look(item, bots)]
+        kept = [item for item in deliveries if item not in covered and _may_need_check(item, bots)]
         stored = zip(kept, await self._jobs.store_all(kept) if kept else (), strict=True)
         outcomes = {delivery.guid: Outcome.JOINED for delivery in covered}
         outcomes |= {delivery.guid: outcome for delivery, outcome in stored}
@@ -182,7 +182,7 @@ class PostgresQueue:
     async def _find_covered(self, missed: Sequence[Delivery]) -> Sequence[Delivery]:
         """Return which of the reconciler's finds are on threads for which a job waits, also one for a session.
 
-        That job hears them when it begins. Otherwise each change of the process that reconciles would cause a look at
+        That job hears them when it begins. Otherwise each change of the process that reconciles would cause a check of
         each thread whose session waits.
         """
         addresses = [delivery.address for delivery in missed if delivery.address is not None]
@@ -190,10 +190,10 @@ class PostgresQueue:
         return [delivery for delivery in missed if delivery.address in waiting]
 
 
-def _may_need_look(delivery: Delivery, bots: Mapping[ThreadAddress, tuple[KnownBot, bool]]) -> bool:
-    """Return whether a look could find anything, as far as is known of the thread."""
+def _may_need_check(delivery: Delivery, bots: Mapping[ThreadAddress, tuple[KnownBot, bool]]) -> bool:
+    """Return whether a check could find anything, as far as is known of the thread."""
     address, report = delivery.address, delivery.report
     if address is None or report is None or address not in bots:
         return True
     bot, is_open = bots[address]
-    return needs_look(report, bot, is_open=is_open)
+    return needs_check(report, bot, is_open=is_open)

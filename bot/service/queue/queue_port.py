@@ -19,10 +19,10 @@ class Outcome(StrEnum):
 
     STORED = "stored"
     JOINED = "joined"
-    """A look at this thread waits already, so that it covers this delivery as well."""
+    """A check of this thread waits already, so that it covers this delivery as well."""
     DUPLICATE = "duplicate"
     NOT_FOR_US = "not for us"
-    """A look at the thread could find nothing, so that nothing is stored."""
+    """A check of the thread could find nothing, so that nothing is stored."""
     NO_ROOM = "not stored"
 
 
@@ -38,7 +38,7 @@ class StoredDelivery:
     """Seconds since 1970."""
     is_readable: bool = True
     is_waiting: bool = True
-    """Whether no look has covered it. False: the queue does not know."""
+    """Whether no check has covered it. False: the queue does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +52,16 @@ class Load:
     queued: int = 0
     """Threads that wait for a session."""
     workers: int = 0
-    """Processes that look at threads."""
+    """Processes that check threads."""
 
 
 class Queue(Protocol):
-    """Durable wake-ups of threads, and the workers that look at them. Each thread has one look at a time."""
+    """Durable wake-ups of threads, and the workers that check them. Each thread has one check at a time."""
 
     async def store(self, delivery: Delivery) -> Outcome:
-        """Store a delivery, so that a look at its thread begins after this call even if the process dies (W2).
+        """Store a delivery, so that a check of its thread begins after this call even if the process dies (W2).
 
-        The same guid is stored once. What surely needs no look is not stored. Raises OSError or Transient if it cannot
+        The same guid is stored once. What surely needs no check is not stored. Raises OSError or Transient if it cannot
         be stored; then nothing is kept.
         """
 
@@ -72,8 +72,8 @@ class Queue(Protocol):
         """Raise OSError or Transient if no delivery can be stored."""
 
     def wake(self, address: ThreadAddress) -> None:
-        """Make sure that a look at the thread begins after this call. The process may die first: a later reconciliation
-        finds the thread."""
+        """Make sure that a check of the thread begins after this call. The process may die first: a later
+        reconciliation finds the thread."""
 
     async def wake_all(self, *, rests: Callable[[ThreadAddress], bool]) -> int:
         """Wake every open thread, except those that rest or wait for a session. Return how many are open.
@@ -92,16 +92,16 @@ class Queue(Protocol):
 
     @property
     def has_worker(self) -> bool:
-        """Whether this process looks at threads."""
+        """Whether this process checks threads."""
 
     @property
     def breakers(self) -> InstallationBreakers:
-        """The breakers that keep installations that GitHub fails for out of this process's look slots."""
+        """The breakers that keep installations that GitHub fails for out of this process's check slots."""
 
     @property
     def leads(self) -> bool:
         """Whether this process does the periodic work: one process at a time does."""
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """Store, and look at what waits, while the context is open. At its end no work is lost: another process, or the
+        """Store, and check what waits, while the context is open. At its end no work is lost: another process, or the
         next start, goes on with it."""

@@ -1,4 +1,4 @@
-"""The open threads of all workers: each look leaves in the database what polling and reconciling need."""
+"""The open threads of all workers: each check leaves in the database what polling and reconciling need."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from bot.core.names import ThreadAddress
-from bot.service.host_port import HostPort, LookedAt
+from bot.service.host_port import CheckedThread, HostPort
 from bot.service.queue.jobs import Jobs
 from bot.store.postgres.database import Database
 
@@ -40,20 +40,20 @@ _ALL: Final = "SELECT facts FROM plangate_watched"
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """The recorded facts about open threads. They only save requests: a thread without any is looked at instead."""
+    """The recorded facts about open threads. They only save requests: a thread without any is checked instead."""
 
     host: HostPort
     database: Database
     jobs: Jobs
 
     async def record(self, address: ThreadAddress) -> None:
-        """Record the result of this process's look at a thread, and then the bot's name there.
+        """Record the result of this process's check of a thread, and then the bot's name there.
 
         In this order, so that no process skips a thread on which something waits.
         """
-        look, place = self.host.looked_at(address), {"repository": address.repository, "number": address.number}
-        if look.comment or look.rest is not None:
-            facts = _reader().dump_json(look, exclude_defaults=True).decode()  # what is unknown here stays
+        checked, place = self.host.last_check(address), {"repository": address.repository, "number": address.number}
+        if checked.comment or checked.rest is not None:
+            facts = _reader().dump_json(checked, exclude_defaults=True).decode()  # what is unknown here stays
             await self.database.rows(_RECORD, **place, facts=facts)
         else:
             await self.database.rows(_FORGET, **place)
@@ -62,26 +62,26 @@ class Watching:
             await self.database.rows(_LISTENER, **values)
 
     async def threads_to_poll(self) -> tuple[ThreadAddress, ...]:
-        """Return the threads with a plan or question on display, after telling the host what all looks found out.
+        """Return the threads with a plan or question on display, after telling the host what all checks found out.
 
-        What this process's polls saw is recorded, so that its successor does not look at every thread because of it.
+        What this process's polls saw is recorded, so that its successor does not check every thread because of it.
         """
-        looks = [_reader().validate_python(row["facts"]) for row in await self.database.rows(_ALL)]
-        for look in looks:
-            self.host.recall(look)
-        await self._keep_polled(looks)
-        return tuple(look.address for look in looks if look.comment)
+        recorded = [_reader().validate_python(row["facts"]) for row in await self.database.rows(_ALL)]
+        for checked in recorded:
+            self.host.recall(checked)
+        await self._keep_polled(recorded)
+        return tuple(checked.address for checked in recorded if checked.comment)
 
-    async def _keep_polled(self, recorded: Sequence[LookedAt]) -> None:
-        known = [(look, self.host.looked_at(look.address)) for look in recorded]
-        new = [look for before, look in known if look.polled and look.polled != before.polled]
+    async def _keep_polled(self, recorded: Sequence[CheckedThread]) -> None:
+        known = [(checked, self.host.last_check(checked.address)) for checked in recorded]
+        new = [checked for before, checked in known if checked.polled and checked.polled != before.polled]
         if new:
             await self.database.rows(
                 _KEEP_POLLED,
-                repositories=[look.address.repository for look in new],
-                numbers=[look.address.number for look in new],
-                comments=[look.comment for look in new],
-                polled=[look.polled for look in new],
+                repositories=[checked.address.repository for checked in new],
+                numbers=[checked.address.number for checked in new],
+                comments=[checked.comment for checked in new],
+                polled=[checked.polled for checked in new],
             )
 
     async def wake_all(
@@ -101,7 +101,7 @@ class Watching:
 
 
 @cache
-def _reader() -> "TypeAdapter[LookedAt]":
+def _reader() -> "TypeAdapter[CheckedThread]":
     from pydantic import TypeAdapter
 
-    return TypeAdapter(LookedAt)
+    return TypeAdapter(CheckedThread)

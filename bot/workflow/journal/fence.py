@@ -1,4 +1,4 @@
-"""The fence of one look: it posts and pushes nothing once another process works on the thread (E4).
+"""The fence of one check: it posts and pushes nothing once another process works on the thread (E4).
 
 A process that begins to work on a thread journals that first (`writing.take_over`). Everything that creates a comment,
 a review, or a reply, and every push, calls `check` just before. So if two jobs work on one thread, only the one that
@@ -16,14 +16,14 @@ from bot.workflow.journal.state_cache import StateCache
 
 @dataclass(slots=True)
 class Fence:
-    """Compares the thread's state after this look's newest entry with the state in the journal now."""
+    """Compares the thread's state after this check's newest entry with the state in the journal now."""
 
     journal: Journal
     repository: RepositoryId
     thread: ThreadNumber
     states: StateCache
     written: ThreadState | None = None
-    """The state after this look's newest entry; None until this look has taken the thread over."""
+    """The state after this check's newest entry; None until this check has taken the thread over."""
 
     async def check(self) -> None:
         """Raise Conflict if another process moved the thread or took it over since then."""
@@ -33,7 +33,7 @@ class Fence:
     async def check_run(self) -> None:
         """Raise Conflict if another process took the thread over since then, or if somebody set the journal back.
 
-        What a listener journaled meanwhile, such as a stop, does not matter.
+        What a reader of comments journaled meanwhile, such as a stop, does not matter.
         """
         if self.written is None:
             return

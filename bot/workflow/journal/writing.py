@@ -1,8 +1,8 @@
 """Writing to the journal: each move is checked against the gate before it is appended, at the position it expects.
 
 Each write is a push. A note that can be looked up elsewhere, such as that a comment was posted, may be deferred: it is
-written with the next entry, before work that takes long, and at the end of a look. If the process dies before that, the
-next one looks the fact up, so nothing is done twice (E1). Nothing is written to a journal that became shorter: somebody
+written with the next entry, before work that takes long, and at the end of a check. If the process dies before that,
+the next one looks the fact up, so nothing is done twice (E1). Nothing is written to a journal that became shorter: somebody
 set it back, and it must not catch up (A4b).
 """
 
@@ -44,7 +44,7 @@ async def append_move(context: ThreadContext, state: ThreadState, event: moves.M
     ask = state.thread.ask if event.kind in ANSWERS else None
     run = (
         "" if isinstance(event, moves.Noted) else context.settings.run
-    )  # a listener notes turns, and does not work on the thread
+    )  # a reader of comments notes turns, and does not work on the thread
     event = replace(event, ask=ask, run=run)
     while True:
         after, _ = step(state.thread, Event(event.kind, ask, event.digest))
@@ -76,7 +76,7 @@ async def restart(context: ThreadContext, state: ThreadState, request: moves.Req
 async def take_over(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Journal that this job works on the thread, unless it did so last. Raises Conflict if the thread moved.
 
-    From then on, the fence keeps this look from posting if another process takes the thread over.
+    From then on, the fence keeps this check from posting if another process takes the thread over.
     """
     run = context.settings.run
     if run not in {"", state.run}:
@@ -174,7 +174,7 @@ async def _write(context: ThreadContext, state: ThreadState, *new: moves.MoveEve
     """Append the deferred entries and then these, and return the state after them."""
     entries = [(str(entry.kind), encode_event(entry)) for entry in (*state.pending, *new)]
     await context.journal.append(context.location.thread, state.written, entries)
-    context.look.written.update(range(state.written + 1, state.written + 1 + len(entries)))
+    context.thread_check.written.update(range(state.written + 1, state.written + 1 + len(entries)))
     written = fold(context, await context.journal.cached_entries(context.location.thread))
     if context.fence.written is not None:
         context.fence.written = written

@@ -1,8 +1,8 @@
 """Posts the texts that journal entries owe to people, each exactly once (PR3, E1).
 
-Two processes may work on one thread at a time: a look, and a listener while the look runs. So that nothing is posted
-twice, each posts the replies to the turns that it took in itself, and only the look posts what moves owe. If a listener
-died, a later look posts its replies. If a job died, the first job that takes the thread over posts what is left (E4).
+Two processes may work on one thread at a time: a check, and a reader of comments meanwhile. So that nothing is posted
+twice, each posts the replies to the turns that it journaled, and only the check posts what moves owe. If a reader
+died, a later check posts its replies. If a job died, the first job that takes the thread over posts what is left (E4).
 """
 
 from collections.abc import Iterable
@@ -24,14 +24,14 @@ from bot.workflow.thread_context import ThreadContext
 
 
 async def post_replies(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Post the replies to turns that this look journaled. If another process journaled a turn first, it replies."""
-    mine = context.look.written
+    """Post the replies to turns that this check journaled. If another process journaled a turn first, it replies."""
+    mine = context.thread_check.written
     texts = [unposted for unposted in state.unposted_texts if isinstance(unposted.event, Heard) and unposted.n in mine]
     return await _post(context, state, texts)
 
 
 async def post_outcomes(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Post what moves owe, and abandoned replies. Raises Conflict if another look takes the thread over first."""
+    """Post what moves owe, and abandoned replies. Raises Conflict if another check takes the thread over first."""
     if not (texts := state.texts_to_post(context.resources.clock.now())):
         return state
     state = await take_over(context, state)

@@ -1,6 +1,6 @@
-"""Shows once on the thread that its session waits for a free slot. The look ends; a later one begins the session.
+"""Shows once on the thread that its session waits for a free slot. The check ends; a later one begins the session.
 
-No process waits meanwhile: the journal records what has to be done, so a process that dies loses nothing. The looks in
+No process waits meanwhile: the journal records what has to be done, so a process that dies loses nothing. The checks in
 between carry out every other command, above all a stop.
 """
 
@@ -18,7 +18,7 @@ from bot.workflow.thread_context import ThreadContext
 async def wait_for_session(context: ThreadContext, state: ThreadState) -> Stopped | None:
     """Show on the thread that its session waits and return None; or return the move that stops the work instead.
 
-    The text is in the progress comment of the ask, which the session edits later, so every look shows it in the same
+    The text is in the progress comment of the ask, which the session edits later, so every check shows it in the same
     comment.
     """
     if (stop := await stop_move(context, state)) is not None:

@@ -8,7 +8,7 @@ from typing import Final
 from bot.core.errors import Transient
 
 HELD_SECONDS: Final = 2.0
-"""Maximum seconds that a step is held, so that sessions go on however many looks there are."""
+"""Maximum seconds that a step is held, so that sessions go on however many checks there are."""
 
 
 @dataclass(slots=True)

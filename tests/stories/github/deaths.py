@@ -163,7 +163,7 @@ def looked(given: Settings, address: ThreadAddress, clock: tuple[datetime, float
 
     async def look() -> None:
         async with GitHubHost(given, clock=QuickClock.at(*clock), run=run) as host:
-            await host.look(address)
+            await host.check_thread(address)
 
     try:
         asyncio.run(look())

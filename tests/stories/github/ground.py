@@ -282,7 +282,7 @@ class Story(Hub):
     async def rests(self, *numbers: int) -> ThreadState:
         """Let the bot look at those threads, or at all, and give the record of the first."""
         for number in numbers or sorted(issue.number for issue in self.world.issues.values()):
-            self.records[number] = await self.host.look(self.address(number))
+            self.records[number] = await self.host.check_thread(self.address(number))
         return self.records[min(numbers or self.records)]
 
     async def persists(self, number: int = 1) -> ThreadState:
@@ -296,12 +296,12 @@ class Story(Hub):
 
     async def hears(self, number: int = 1) -> None:
         """Let the bot listen, as it does when a delivery comes while a look is under way."""
-        self.records[number] = await self.host.listen(self.address(number))
+        self.records[number] = await self.host.read_comments(self.address(number))
 
     @asynccontextmanager
     async def at_work(self, pause: Pause, number: int = 1) -> "AsyncIterator[asyncio.Future[ThreadState]]":
         """Be there while a look is under way and the model waits; afterwards it goes on, and the look ends."""
-        looking = asyncio.ensure_future(self.host.look(self.address(number)))
+        looking = asyncio.ensure_future(self.host.check_thread(self.address(number)))
         try:
             await first(pause.reached(), looking)
             yield looking

@@ -63,7 +63,7 @@ class Acknowledged:
     sent: float
     seconds: float
     in_burst: bool
-    needs_look: bool
+    needs_check: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +140,8 @@ class Sender:
         status = self._post(body, guid)
         if status in {200, 202}:  # 200: it needs no look, or the process that stored it died before it answered
             name = f"{place.hub.repository}#{number}"
-            needs_look = names_bot or status == 202
-            self.acknowledged.append(Acknowledged(name, sent, time.monotonic() - began, in_burst, needs_look))
+            needs_check = names_bot or status == 202
+            self.acknowledged.append(Acknowledged(name, sent, time.monotonic() - began, in_burst, needs_check))
         else:
             self.refused += 1
 
@@ -263,11 +263,11 @@ class Report:
     @property
     def lost(self) -> list[Acknowledged]:
         """What was acknowledged and needs a look, and no look began afterwards."""
-        return [each for each in self.acknowledged if each.needs_look and _wait(self.starts, each) is None]
+        return [each for each in self.acknowledged if each.needs_check and _wait(self.starts, each) is None]
 
     def lines(self) -> Iterator[str]:
         """Yield the figures."""
-        needing = sum(each.needs_look for each in self.acknowledged)
+        needing = sum(each.needs_check for each in self.acknowledged)
         yield (
             f"acknowledged {len(self.acknowledged)}, of which {needing} need a look, not {self.refused}, "
             f"lost {len(self.lost)}, after a second connection {self.anew}"
@@ -281,7 +281,7 @@ class Report:
         yield f"of these, {share:.2%} waited in the {len(self.outages)} outages of the database"
         yield _percentiles("the same without them", [each.seconds for each in there])
         for name, began in (("look began after", self.starts), ("look or listen began after", self.reads)):
-            waits = (_wait(began, each) for each in calm if each.needs_look)
+            waits = (_wait(began, each) for each in calm if each.needs_check)
             yield _percentiles(f"{name} (outside of the burst)", [wait for wait in waits if wait is not None])
 
     def _met_outage(self, each: Acknowledged) -> bool:

@@ -80,12 +80,12 @@ async def said_meanwhile(story: Story, stage: str, text: str, folder: Path) -> N
     if pause is None:
         requests, words = LATE[stage]
         story.github.faults.plan(requests, Fault("delay", seconds=SECONDS), containing=words)
-    looking = asyncio.ensure_future(story.host.look(story.address()))
+    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
     there = (lambda: pause.there) if pause else (lambda: story.github.faults.remaining_strikes == 0)
     await asyncio.to_thread(until, there, f"the bot is at {stage}")
     story.says("will", text)
     async with other_disk(story, folder) as other:
-        await other.listen(story.address())
+        await other.read_comments(story.address())
     story.model.pauses.clear()
     if pause:
         pause.go_on()
@@ -153,12 +153,12 @@ async def test_stopped_beside_another_word(story: Story, tmp_path: Path) -> None
     await story.planned()
     story.reacts("maya", "+1")
     pause = story.model.pause("w0")
-    looking = asyncio.ensure_future(story.host.look(story.address()))
+    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
     await asyncio.to_thread(until, lambda: pause.there, "the bot works")
     story.says("will", "@plangate and note it in the changelog")
     story.says("will", "@plangate stop")
     async with other_disk(story, tmp_path / "one") as one, other_disk(story, tmp_path / "two") as two:
-        heard = await asyncio.gather(one.listen(story.address()), two.listen(story.address()))
+        heard = await asyncio.gather(one.read_comments(story.address()), two.read_comments(story.address()))
     assert [record.stage for record in heard] == [Stage.STOPPED] * 2
     pause.go_on()
     await asyncio.gather(looking, return_exceptions=True)

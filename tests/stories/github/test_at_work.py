@@ -111,7 +111,7 @@ async def test_said_to_an_interrupted_planner(story: Story, model: Model) -> Non
     model.before = (FIX[0],)
     story.opens("will")
     pause = model.pause("p1")
-    looking = asyncio.ensure_future(story.host.look(story.address()))
+    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
     await first(pause.reached(), looking)
     looking.cancel()
     await asyncio.gather(looking, return_exceptions=True)

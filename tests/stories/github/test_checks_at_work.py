@@ -25,7 +25,7 @@ async def test_stopped_while_checks_run(story: Story, model: Model, when: str) -
     await story.planned()
     story.reacts("maya", "+1")
     data = story.host.settings.data_dir
-    looking = asyncio.ensure_future(story.host.look(story.address()))
+    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
     await asyncio.to_thread(until, lambda: [*data.glob(f"checkouts/{when}-*/base")] or looking.done(), when)
     story.says("will", "@plangate stop")
     await story.hears()

@@ -266,9 +266,9 @@ async def test_large_repository(story: Story) -> None:
     story.person("ada").push(HOME, {"README.md": "What it says now.\n"})
     story.opens("will")
     async with GitHubHost(replace(story.host.settings, partial_clone_mb=0), clock=story.clock) as host:
-        await host.look(story.address())
+        await host.check_thread(story.address())
         story.reacts("maya", "+1")
-        assert (await host.look(story.address())).stage is Stage.IN_REVIEW
+        assert (await host.check_thread(story.address())).stage is Stage.IN_REVIEW
     (mirror,) = (story.host.settings.data_dir / "mirrors").glob("*.git")
     assert is_partial(mirror)
     assert [each.name for each in story.asked("GET")].count(f"GET /repos/{HOME}") == 1
@@ -304,7 +304,7 @@ async def test_stopped_while_it_is_set_up(story: Story) -> None:
     await story.planned()
     story.reacts("maya", "+1")
     data = story.host.settings.data_dir
-    looking = asyncio.ensure_future(story.host.look(story.address()))
+    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
     try:
         await asyncio.to_thread(until, lambda: [*data.glob("checkouts/*/tree/begun")], "the set-up is under way")
         story.says("will", "@plangate stop")

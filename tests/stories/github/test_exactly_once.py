@@ -82,7 +82,7 @@ async def test_two_at_once(story: Story) -> None:
     """Two looks at one thread at a time, as of two workers: exactly one of everything."""
     story.opens("will")
     for _ in range(2):
-        both = [story.host.look(story.address()) for _ in range(2)]
+        both = [story.host.check_thread(story.address()) for _ in range(2)]
         await asyncio.gather(*both, return_exceptions=True)
         await story.persists()
         if not story.pulls():

@@ -18,7 +18,7 @@ async def test_a_session_is_handed_back_at_its_next_step(story: Story) -> None:
     await story.planned()
     story.reacts("maya", "+1")
     pause = story.model.pause("w0")
-    looking = asyncio.ensure_future(story.host.look(story.address()))
+    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
     await pause.reached()
     story.host.end_at_next_step()
     pause.go_on()
@@ -26,7 +26,7 @@ async def test_a_session_is_handed_back_at_its_next_step(story: Story) -> None:
         await looking
     assert story.nothing_done()
     async with GitHubHost(story.host.settings, clock=story.clock) as other:
-        assert (await other.look(story.address())).stage is Stage.IN_REVIEW
+        assert (await other.check_thread(story.address())).stage is Stage.IN_REVIEW
     steps = [request.step for request in story.model.works]
     assert steps.count(0) == 1, steps
     exactly_one(story)

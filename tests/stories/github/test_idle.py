@@ -38,11 +38,11 @@ async def test_look_at_talk(story: Story) -> None:
     """A look at a thread on which nobody speaks to the bot takes two requests, two queries, a listing of refs, and
     little computing: function calls are counted, because times depend on the machine."""
     story.opens("will", "Just talk.")
-    await story.host.look(story.address())
-    await story.host.look(story.address())
+    await story.host.check_thread(story.address())
+    await story.host.check_thread(story.address())
     before, calls = len(story.github.requests), cProfile.Profile()
     with calls:
-        await story.host.look(story.address())
+        await story.host.check_thread(story.address())
     asked = story.github.requests[before:]
     assert [logged.name for logged in asked if ".git/" in logged.path] == [UPLOAD]
     assert cost_of(asked) == Cost(2, 2, 2)

@@ -74,7 +74,7 @@ async def test_goes_on_from_the_last_minute(story: Story, tmp_path: Path) -> Non
     await story.planned()
     story.reacts("maya", "+1")
     before, lost = story.model.pause("w1"), story.model.pause("w2")
-    looking = asyncio.ensure_future(story.host.look(story.address()))
+    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
     try:
         await first(before.reached(), looking)
         story.clock.advance(SAVED_EVERY)
@@ -83,7 +83,7 @@ async def test_goes_on_from_the_last_minute(story: Story, tmp_path: Path) -> Non
         asked = story.model.worked
         del story.model.pauses["w2"]
         async with other_disk(story, tmp_path / "other") as other:
-            await other.look(story.address())
+            await other.check_thread(story.address())
     finally:
         before.go_on()
         lost.go_on()
@@ -106,7 +106,7 @@ async def test_what_one_disk_has_left_is_not_what_another_did(story: Story, tmp_
     await story.planned()
     story.reacts("maya", "+1")
     stops = story.model.pause("w1")
-    looking = asyncio.ensure_future(story.host.look(story.address()))
+    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
     await first(stops.reached(), looking)
     looking.cancel()
     stops.go_on()
@@ -114,7 +114,7 @@ async def test_what_one_disk_has_left_is_not_what_another_did(story: Story, tmp_
     story.github.faults.plan(PUSH, Fault("status", 502), times=99, containing=BRANCH)
     async with other_disk(story, tmp_path / "other") as other:
         with pytest.raises(Transient):
-            await other.look(story.address())
+            await other.check_thread(story.address())
     story.github.faults.clear()
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
     (branch,) = story.branches()
@@ -133,7 +133,7 @@ async def test_nothing_is_counted_twice(story: Story, tmp_path: Path) -> None:
     story.model.work = FIX
     story.says("will", "@plangate retry")
     async with other_disk(story, tmp_path / "other") as other:
-        record = await other.look(story.address())
+        record = await other.check_thread(story.address())
     assert record.stage is Stage.IN_REVIEW
     (failed,) = (entry for entry in await story.entries() if entry.kind == Move.FAILED)
     assert failed.body["cost_usd"] > 0

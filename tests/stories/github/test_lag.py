@@ -146,7 +146,7 @@ async def test_a_poll_of_two_installations(story: Story) -> None:
     repository = world.repository("other/shop")
     story.person("ada").open_issue("other/shop", "Title", f"@plangate {WISH}")
     theirs = ThreadAddress(other.id, repository.id, "other", "shop", 1)
-    assert (await story.host.look(theirs)).stage is Stage.AWAITING_APPROVAL
+    assert (await story.host.check_thread(theirs)).stage is Stage.AWAITING_APPROVAL
     await story.planned()
     both = (theirs, story.address())
     assert [len(await story.host.changed_threads(both)) for _ in range(3)] == [2, 2, 0]

@@ -37,7 +37,7 @@ async def test_an_operation_that_was_done_and_not_journaled(story: Story, kind: 
     before = story.issue(first)
     assert len(story.comments(first)) == (kind == "comment")
     async with GitHubHost(story.host.settings, clock=story.clock) as other:
-        state = await other.look(story.address())
+        state = await other.check_thread(story.address())
     assert state.stage is Stage.DONE
     assert (story.issue(first).state, story.issue(first).labels) == (before.state, before.labels)
     assert len(story.comments(first)) == (kind == "comment")

@@ -253,7 +253,7 @@ async def test_a_record_that_cannot_be_read(story: Story, tmp_path: Path, way: s
     async with GitHubHost(given, clock=story.clock) as host:
         for _ in range(2):
             with pytest.raises(Unreadable):
-                await host.look(story.address())
+                await host.check_thread(story.address())
         assert await host.open_threads() == (() if way == "another key" else (story.address(2),))
     (told,) = story.said("tell")
     assert "I can't read my stored state of this thread (`refs/plangate/threads/1`)" in told

@@ -25,7 +25,7 @@ async def told_by(story: Story, *, looks: bool = False) -> Told:
             told[each.id] = payload["type"], payload["data"]["stage"], payload["data"]["url"]
 
     async with GitHubHost(story.host.settings, clock=story.clock, observe=observe) as host:
-        await (host.look(story.address()) if looks else host.open_threads())
+        await (host.check_thread(story.address()) if looks else host.open_threads())
     return told
 
 

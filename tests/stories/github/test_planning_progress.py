@@ -90,7 +90,7 @@ async def test_the_comment_of_a_process_that_died(patient: Story, model: Model) 
     """Another process finds it by its marker and ends it, though its own planning is too quick to show anything."""
     patient.opens("will")
     pause = model.pause("p0")
-    looking = asyncio.ensure_future(patient.host.look(patient.address()))
+    looking = asyncio.ensure_future(patient.host.check_thread(patient.address()))
     await pause.reached()
     await shown(patient, "**Planning**")
     looking.cancel()
@@ -98,5 +98,5 @@ async def test_the_comment_of_a_process_that_died(patient: Story, model: Model) 
     pause.go_on()
     assert patient.said("progress")[0].startswith("**Planning**")
     async with host_with(patient, NEVER) as other:
-        assert (await other.look(patient.address())).stage is Stage.AWAITING_APPROVAL
+        assert (await other.check_thread(patient.address())).stage is Stage.AWAITING_APPROVAL
     assert patient.said("progress") == ["**Planned.**"]

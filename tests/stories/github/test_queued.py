@@ -24,7 +24,7 @@ WAITS = session_queued("@plangate")
 
 async def looked(story: Story) -> ThreadState:
     """Look while every session slot is taken."""
-    story.records[1] = await story.host.look(replace(story.address(), told="issue"), lambda: False)
+    story.records[1] = await story.host.check_thread(replace(story.address(), told="issue"), lambda: False)
     return story.records[1]
 
 
@@ -40,11 +40,11 @@ async def test_a_thread_that_waits_for_a_session_says_so_once(story: Story) -> N
     assert asked.index(f"POST /repos/{HOME}/issues/1/reactions") < asked.index(f"GET /{HOME}.git/info/refs")
     async with GitHubHost(story.host.settings, clock=story.clock) as other:
         assert [address.number for address in await other.open_threads()] == [1]
-        record = await other.look(story.address(), lambda: False)
+        record = await other.check_thread(story.address(), lambda: False)
         assert (record.stage, story.signs(issue), story.said("progress")) == (Stage.PLANNING, ["eyes"], [WAITS])
         assert [entry.kind for entry in await story.entries()].count(Queued.kind) == 1
         assert story.model.heard == []
-        assert (await other.look(story.address())).stage is Stage.AWAITING_APPROVAL
+        assert (await other.check_thread(story.address())).stage is Stage.AWAITING_APPROVAL
     assert story.said("progress") == ["**Planned.**"]
     assert len(story.comments()) == 2
     story.reacts("maya", "+1")

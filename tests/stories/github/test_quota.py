@@ -127,7 +127,7 @@ async def test_budget_of_a_day_side_by_side(story: Story, model: Model, tmp_path
     numbers = [story.opens("will", title=f"Wish {n}").number for n in range(3)]
     async with AsyncExitStack() as stack:
         hosts = [await stack.enter_async_context(other_disk(story, tmp_path / str(number))) for number in numbers]
-        looks = (host.look(story.address(number)) for host, number in zip(hosts, numbers, strict=True))
+        looks = (host.check_thread(story.address(number)) for host, number in zip(hosts, numbers, strict=True))
         records = await asyncio.gather(*looks)
     assert [now.stage for now in records] == [Stage.LIMIT] * 3
     costs = [now.cost_usd or 0.0 for now in records]

@@ -123,7 +123,7 @@ async def one_request_whatever_dies(story: Story, number: int) -> None:
     assert story.plans(number) == []
     async with GitHubHost(story.host.settings, clock=story.clock) as other:
         await run_periodic_work(other)
-        await other.look(story.address(number))
+        await other.check_thread(story.address(number))
     await run_periodic_work(story.host)
     kinds = [entry.kind for entry in await story.journal(story.host.settings, number)]
     assert kinds.count("requested") == 1

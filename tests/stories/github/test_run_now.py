@@ -14,9 +14,9 @@ async def test_tick_starts_the_task_with_the_look_that_its_delivery_wakes(story:
     configure(story)
     await run_pass(story)
     async with ServiceHost(story.host.settings, clock=story.clock) as host:
-        assert (await host.look(story.address(1))).stage is Stage.LISTENING
+        assert (await host.check_thread(story.address(1))).stage is Stage.LISTENING
         tick(story, "maya")
-        assert (await host.look(story.address(1))).stage is Stage.AWAITING_APPROVAL
+        assert (await host.check_thread(story.address(1))).stage is Stage.AWAITING_APPROVAL
     assert "[x]" not in body(story)
 
 

@@ -185,8 +185,8 @@ async def test_transferred(story: Story) -> None:
     story.advance(1.1)
     story.world.person("maya").react(story.world.comments[plan.id], "+1")
     with pytest.raises(Missing):
-        await story.host.look(story.address())
-    await story.host.look(replace(story.address(), repository=elsewhere.id, name="attic"))
+        await story.host.check_thread(story.address())
+    await story.host.check_thread(replace(story.address(), repository=elsewhere.id, name="attic"))
     assert story.nothing_done()
     assert story.model.worked == 0
 
@@ -199,7 +199,7 @@ async def test_renamed(story: Story) -> None:
     address, home = story.address(), story.world.repository(HOME)
     story.reacts("maya", "+1")
     story.world.repositories[home.id] = replace(home, name="store", former=HOME)
-    assert (await story.host.look(address)).stage is Stage.IN_REVIEW
+    assert (await story.host.check_thread(address)).stage is Stage.IN_REVIEW
     assert len([issue for issue in story.world.issues.values() if issue.pull is not None]) == 1
 
 
@@ -223,7 +223,7 @@ async def test_an_empty_repository(story: Story) -> None:
     story.opens("will")
     story.world.bare(story.world.repository(HOME)).run("update-ref", "-d", "refs/heads/main")
     for _ in range(2):
-        assert (await story.host.look(story.address())).stage is Stage.LISTENING
+        assert (await story.host.check_thread(story.address())).stage is Stage.LISTENING
     (told,) = story.said("tell")
     assert "no commit yet" in told
 

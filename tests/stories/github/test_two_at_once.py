@@ -30,7 +30,7 @@ def at_once(mortal: Mortal, number: int) -> list[ThreadState | BaseException]:
 
     async def look(host: GitHubHost) -> ThreadState:
         async with host:
-            return await host.look(mortal.address(number))
+            return await host.check_thread(mortal.address(number))
 
     async def both() -> list[ThreadState | BaseException]:
         runs = ("8000001", "8000002") if mortal.action else ("", "")
@@ -65,9 +65,9 @@ def overtaken(mortal: Mortal) -> list[ThreadState | BaseException]:
         runs = ("8000001", "8000002") if mortal.action else ("", "")
         first, second = (mortal.host(f"late-{n}", run=run) for n, run in enumerate(runs))
         async with first, second:
-            slow = asyncio.ensure_future(first.look(mortal.address(1)))
+            slow = asyncio.ensure_future(first.check_thread(mortal.address(1)))
             await asyncio.to_thread(until, lambda: mortal.github.faults.remaining_strikes == 0, "it stands still")
-            return [*await asyncio.gather(slow, second.look(mortal.address(1)), return_exceptions=True)]
+            return [*await asyncio.gather(slow, second.check_thread(mortal.address(1)), return_exceptions=True)]
 
     return asyncio.run(both())
 
