@@ -2,9 +2,9 @@
 
 A check begins with a check slot. Before it runs a session, it trades that for a session slot and keeps it until the
 check ends, so checks never wait behind sessions. If no session slot is free, the check ends, its thread is queued, and
-it holds nothing. A session slot that becomes free is promised to a queued thread, which is then woken. If the woken check
-does not use the promise, another thread gets it. `bot/service/fairness.py` decides which installation is next, and how many
-slots of a kind it may hold.
+it holds nothing. A session slot that becomes free is promised to a queued thread, which is then woken. If the woken
+check does not use the promise, another thread gets it. `bot/service/fairness.py` decides which installation is next,
+and how many slots of a kind it may hold.
 """
 
 import asyncio

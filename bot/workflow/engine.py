@@ -1,10 +1,10 @@
 """The engine: check a thread until it rests.
 
 A delivery, a tick, a schedule, and a restart all mean "check this thread". `check_thread` journals what people said.
-Then it performs the effect of the thread's stage and journals the move that the effect returns, again and
-again until the thread rests. Each append names the position that it expects in the journal; that position is the
-fencing token of every effect (E4). A crash loses at most the effect that was under way; the next check performs it
-again under the same (thread, ask).
+Then it performs the effect of the thread's stage and journals the move that the effect returns, again and again until
+the thread rests. Each append names the position that it expects in the journal; that position is the fencing token of
+every effect (E4). A crash loses at most the effect that was under way; the next check performs it again under the same
+(thread, ask).
 """
 
 import asyncio
@@ -46,7 +46,7 @@ _WAITING_EFFECTS: Final = frozenset({Effect.APPROVING, Effect.ASKING})
 _SESSION_EFFECTS: Final = frozenset({Effect.PLANNING, Effect.EXECUTING})
 _SANDBOX_EFFECTS: Final = frozenset({Effect.PLANNING, Effect.EXECUTING, Effect.PUBLISHING})
 _LISTEN_TRIES: Final = 8
-"""How often `listen` tries again because another process wrote to the journal."""
+"""How often `read_comments` tries again because another process wrote to the journal."""
 
 
 async def check_thread(context: ThreadContext) -> ThreadState:

@@ -75,7 +75,7 @@ class Host:
     waiting: bool = False
     asked: list[str] = field(default_factory=list)
 
-    async def look(self, address: ThreadAddress) -> ThreadState:
+    async def check_thread(self, address: ThreadAddress) -> ThreadState:
         self.asked.append(f"look {address.number}")
         mine = self.records[address.number]
         value = mine.pop(0) if len(mine) > 1 else mine[0]
@@ -83,7 +83,7 @@ class Host:
             raise value
         return value
 
-    async def listen(self, address: ThreadAddress) -> ThreadState:
+    async def read_comments(self, address: ThreadAddress) -> ThreadState:
         self.asked.append(f"listen {address.number}")
         value = self.records[address.number][0]
         if isinstance(value, Exception):

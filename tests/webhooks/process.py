@@ -32,7 +32,7 @@ class Told(Host):
 
     how = "ends"
 
-    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> ThreadState:
+    async def check_thread(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> ThreadState:
         assert begin_session()
         tell(f"began {address.number}")
         try:

@@ -2,8 +2,8 @@
 
 Each write is a push. A note that can be looked up elsewhere, such as that a comment was posted, may be deferred: it is
 written with the next entry, before work that takes long, and at the end of a check. If the process dies before that,
-the next one looks the fact up, so nothing is done twice (E1). Nothing is written to a journal that became shorter: somebody
-set it back, and it must not catch up (A4b).
+the next one looks the fact up, so nothing is done twice (E1). Nothing is written to a journal that became shorter:
+somebody set it back, and it must not catch up (A4b).
 """
 
 from collections.abc import Sequence
