@@ -161,7 +161,7 @@ class Process:
             states=self.world.states,
         )
 
-    async def look(self, address: ThreadAddress) -> ThreadState:
+    async def check_thread(self, address: ThreadAddress) -> ThreadState:
         """End what was requested, as a session does; now and then it stays at work."""
         async with self.thread_context(address) as context:
             state = await read_state(context)
@@ -170,7 +170,7 @@ class Process:
                 state = await append_move(context, state, self.world.random.choice(ends))
             return state
 
-    async def listen(self, address: ThreadAddress) -> ThreadState:
+    async def read_comments(self, address: ThreadAddress) -> ThreadState:
         async with self.thread_context(address) as context:
             return await read_state(context)
 

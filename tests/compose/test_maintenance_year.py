@@ -144,7 +144,7 @@ class Year:
     async def _look(self, process: Process) -> None:
         for number in sorted(self.world.issues):
             try:
-                await process.look(ThreadAddress(None, HOME.id, HOME.at.owner, HOME.at.name, number))
+                await process.check_thread(ThreadAddress(None, HOME.id, HOME.at.owner, HOME.at.name, number))
             except Conflict:
                 continue  # another process was at it
             except Killed:
