@@ -52,7 +52,7 @@ def result(run: TerminalRun, seconds: float) -> Json:
     Plan, answer, and work are those of the newest request. Steps, tokens, and seconds are those of this run; dollars
     are those of the thread.
     """
-    last, ledger = run.state.result, run.ledger
+    last, ledger = run.state.request, run.ledger
     plan, summary = last.plan, last.work.summary if last.work else ""
     return {
         "stage": str(run.state.stage),
@@ -80,13 +80,13 @@ def exit_code(run: TerminalRun, *, dry_run: bool) -> int:
 
 def checks(run: TerminalRun) -> list[dict[str, Any]]:
     """Return the checks that ran after the work: command, exit_code, seconds, output."""
-    work = run.state.result.work
+    work = run.state.request.work
     return list(work.checks) if work else []
 
 
 def _cost(run: TerminalRun) -> float | None:
     """Return the thread's cost in dollars, or None if a model without prices was used or the cost is unknown."""
-    journaled = run.state.cost_usd
+    journaled = run.state.costs.total_usd
     if not run.ledger.is_priced or (journaled is None and not run.ledger.rows):
         return None
     return round(max(run.ledger.cost_usd, journaled or 0.0), 6)

@@ -29,7 +29,7 @@ from bot.core.errors import Conflict, Misconfigured, PlangateError
 from bot.core.gate import ON_ENTER, WAITS_FOR_PEOPLE, Stage
 from bot.core.markdown.elements import code
 from bot.core.names import ThreadAddress
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.github.deliveries import EVENTS, parse_delivery
 from bot.logs import setup
 from bot.ports import Clock
@@ -224,10 +224,10 @@ async def _is_unattended(job: ActionJob, address: ThreadAddress, state: ThreadSt
     """Return whether a thread needs work and no other job can be working on it."""
     if state.stage in WAITS_FOR_PEOPLE or state.has_void_plan:
         return True
-    left_over = state.stage in ON_ENTER or state.texts_to_post(job.clock.now()) or state.can_begin_kept_turn
-    return bool(left_over) and (state.run == job.given.run or await job.host.is_abandoned(address, state.run))
+    left_over = state.stage in ON_ENTER or state.heard.texts_to_post(job.clock.now()) or state.can_begin_kept_turn
+    return bool(left_over) and (state.work.run == job.given.run or await job.host.is_abandoned(address, state.work.run))
 
 
 def _failed_in_this_run(state: ThreadState, began: datetime) -> bool:
     """Return whether a thread failed in this run. The run of an older failure has reported it."""
-    return state.stage is Stage.FAILED and state.failed_at >= began
+    return state.stage is Stage.FAILED and state.work.failed_at >= began

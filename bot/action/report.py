@@ -9,7 +9,7 @@ from bot.config.settings import RECEIPTS
 from bot.core import comment
 from bot.core.markdown.elements import code
 from bot.core.names import ThreadAddress
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.receipts.envelope import parse_envelope
 
 OUTPUTS: Final = (
@@ -27,11 +27,11 @@ def outputs(action: ActionSettings, at: ThreadAddress | None, state: ThreadState
         "stage": str(state.stage),
         "thread": str(at.number),
         "plan_comment_url": _comment_url(action, at, state),
-        "plan_digest": state.newest_plan.digest if state.newest_plan else "",
-        "pull_request_url": state.pull_request_url,
+        "plan_digest": state.plan.newest.digest if state.plan.newest else "",
+        "pull_request_url": state.work.pull_request_url,
         "cost_usd": _cost(state),
-        "tokens_input": str(state.tokens[0] or ""),
-        "tokens_output": str(state.tokens[1] or ""),
+        "tokens_input": str(state.costs.tokens[0] or ""),
+        "tokens_output": str(state.costs.tokens[1] or ""),
         "receipt": receipt,
         "predicate": _write_predicate(receipt),
     }
@@ -42,12 +42,12 @@ def summary(action: ActionSettings, at: ThreadAddress, state: ThreadState) -> st
     url, receipt, dollars = _comment_url(action, at, state), receipt_path(action, state), _cost(state)
     thread = f"[{action.repository}#{at.number}]({_thread_url(action, at)})"
     lines = [f"### {thread}: {str(state.stage).replace('_', ' ')}", ""]
-    if state.newest_plan is not None:
-        plan = comment.heading(state.newest_plan)
+    if state.plan.newest is not None:
+        plan = comment.heading(state.plan.newest)
         lines.append(f"- [{plan}]({url})" if url else f"- {plan}")
-    if state.pull_request_url:
-        lines.append(f"- Pull request: {state.pull_request_url}")
-    if detail := state.result.detail:
+    if state.work.pull_request_url:
+        lines.append(f"- Pull request: {state.work.pull_request_url}")
+    if detail := state.request.detail:
         lines.append(f"- {code(' '.join(detail.split())[:500])}")
     lines.append(f"- Cost: ${dollars}" if dollars else "- Cost: see the thread")
     lines.append("- Receipt: " + (code(receipt) if receipt else "none"))
@@ -61,12 +61,12 @@ def _thread_url(action: ActionSettings, at: ThreadAddress) -> str:
 
 def _comment_url(action: ActionSettings, at: ThreadAddress, state: ThreadState) -> str:
     """Return the URL of the plan comment, or of the thread if that is unknown; "" if no plan is known to be shown."""
-    return (state.plan_comment_url or _thread_url(action, at)) if state.plan_comment else ""
+    return (state.plan.comment_url or _thread_url(action, at)) if state.plan.comment else ""
 
 
 def receipt_path(action: ActionSettings, state: ThreadState) -> str:
     """Return the path of the newest pull request's receipt; "" if this job made none."""
-    path = action.settings.data_dir / RECEIPTS / f"{state.published.commit if state.published else ''}.json"
+    path = action.settings.data_dir / RECEIPTS / f"{state.work.published.commit if state.work.published else ''}.json"
     return str(path) if path.is_file() else ""
 
 
@@ -81,4 +81,4 @@ def _write_predicate(receipt: str) -> str:
 
 def _cost(state: ThreadState) -> str:
     """Return the thread's cost in dollars; "" if no entry records a cost."""
-    return "" if state.cost_usd is None else f"{state.cost_usd:.4f}"
+    return "" if state.costs.total_usd is None else f"{state.costs.total_usd:.4f}"

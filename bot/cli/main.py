@@ -268,7 +268,7 @@ def _print_result(arguments: argparse.Namespace, run: "TerminalRun", seconds: fl
         print(json.dumps(result(run, seconds)))
     code = exit_code(run, dry_run=arguments.dry_run)
     if code in _NO_SUCCESS and not (arguments.json or sys.stdout.isatty()):  # a terminal has shown it already
-        print(f"plangate: {run.state.result.detail}", file=sys.stderr)
+        print(f"plangate: {run.state.request.detail}", file=sys.stderr)
     return code
 
 

@@ -24,8 +24,8 @@ from bot.core.gate import AT_WORK, ON_ENTER, WAITS_FOR_PEOPLE, Stage
 from bot.core.names import RepositoryId, ThreadAddress, ThreadNumber
 from bot.core.red_checks import checks_to_fix, may_begin
 from bot.core.secrets.redaction import Redactor
-from bot.core.task_history import TaskHistory
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
+from bot.core.thread.task import TaskHistory
 from bot.github import repository
 from bot.github.permissions import Roles
 from bot.github.pull_checks import PullCheckReader
@@ -274,7 +274,7 @@ class GitHubHost:
     async def pulls_to_check(self, served: ServedRepository) -> tuple[ThreadAddress, ...]:
         """Return the bot's open pull requests on which red required checks lead to something (MT9)."""
         states = await self._states_in(served)
-        if not any(state.published is not None for state in states.values()):
+        if not any(state.work.published is not None for state in states.values()):
             return ()
         reader = await self._check_reader(served, (await self.current_configuration(served)).keys)
         if reader is None:
@@ -337,7 +337,7 @@ class GitHubHost:
         return [
             address
             for address, state in states.items()
-            if state.stage not in AT_REST or state.unposted_texts or state.kept_turns or self._is_void(state)
+            if state.stage not in AT_REST or state.has_unfinished_turns or self._is_void(state)
         ]
 
     async def _states_in(self, served: ServedRepository) -> dict[ThreadAddress, ThreadState]:
@@ -362,7 +362,7 @@ class GitHubHost:
 
     async def _waits_in(self, served: ServedRepository) -> bool:
         states = await self._states_in(served)
-        if any(state.stage in ON_ENTER or state.unposted_texts or state.kept_turns for state in states.values()):
+        if any(state.stage in ON_ENTER or state.has_unfinished_turns for state in states.values()):
             return True
         keys = (await self.current_configuration(served)).keys
         reader = await self._check_reader(served, keys)
@@ -380,7 +380,7 @@ class GitHubHost:
 
     def _is_void(self, state: ThreadState) -> bool:
         """Return whether somebody may still approve a void plan: until the time when the plan would have expired."""
-        plan, voided = state.newest_plan, state.voided
+        plan, voided = state.plan.newest, state.plan.voided
         waits = state.has_void_plan and voided is not None and not voided.noticed
         return waits and plan is not None and self.clock.now() < plan.expires
 
@@ -392,11 +392,11 @@ class GitHubHost:
         """Remember which plan comment to poll, and which turns were heard."""
         place = (address.repository, address.number)
         self._heard.pop(place, None)
-        self._heard[place] = state.seen
+        self._heard[place] = state.heard.seen
         while len(self._heard) > REMEMBERED:
             del self._heard[next(iter(self._heard))]
         if state.stage in POLLED or self._is_void(state):
-            self._polling.show(address, state.question_comment if state.stage is Stage.ASKED else state.plan_comment)
+            self._polling.show(address, state.question.comment if state.stage is Stage.ASKED else state.plan.comment)
         else:
             self._polling.show(address, "")
         return state

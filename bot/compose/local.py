@@ -38,7 +38,7 @@ from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, local_repository, local_thread
 from bot.core.secrets.canary import CanaryAlarm
 from bot.core.secrets.redaction import Redactor
-from bot.core.thread_fold import fold_entries
+from bot.core.thread.state import fold_entries
 from bot.core.transcript import Line
 from bot.core.work import LocalRun
 from bot.outlet import outlet
@@ -105,7 +105,7 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Ter
             context, printer = await parts.thread_context(out)
             final = await check_thread(context)
             folder = settings.data_dir / "transcripts" / str(context.location.repository) / str(context.location.thread)
-            transcript = folder / final.planning_session
+            transcript = folder / final.request.planning_session
             return TerminalRun(final, context.resources.ledger, printer, source.uncommitted, transcript)
     finally:
         await model.close()

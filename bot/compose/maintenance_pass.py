@@ -21,8 +21,8 @@ from bot.core.errors import Broken, Conflict, Misconfigured, PlangateError
 from bot.core.gate import ON_ENTER
 from bot.core.maintenance import ASKED, Occurrence, Tick
 from bot.core.names import ThreadAddress, ThreadNumber
-from bot.core.task_history import TaskHistory
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
+from bot.core.thread.task import TaskHistory
 from bot.core.tracking_text import (
     REMOVED,
     RUN_NOW,

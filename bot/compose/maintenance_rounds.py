@@ -18,7 +18,7 @@ from bot.compose.github import GitHubHost
 from bot.compose.maintenance_pass import MaintenancePass, TaskStatus
 from bot.core.errors import PlangateError
 from bot.core.names import ThreadAddress, ThreadNumber
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.github.activity import RepositoryActivity, repository_activities
 from bot.github.client import AT_ONCE
 from bot.github.errors import RateLimited

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bot.agent.limits import Ledger
 from bot.agent.session_events import AgentEvent
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.terminal import SessionPrinter
 
 Listener = Callable[[AgentEvent], None]

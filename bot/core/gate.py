@@ -102,8 +102,6 @@ class Thread:
     digest: Digest | None = None
     """The digest of the plan that is shown or was shown last."""
     approved: Digest | None = None
-    kept: int = 0
-    """The number of turns that arrived while approved work ran, kept for afterward."""
 
 
 _REST: Final = {Move.REQUESTED: Stage.PLANNING}
@@ -236,11 +234,11 @@ def step(thread: Thread, event: Event) -> tuple[Thread, Effect | None]:
     if target is None:
         raise IllegalEvent(f"a thread that is {thread.stage} cannot be {event.move}")
     _check(thread, event)
-    moved = replace(_carry(thread, event), stage=target)
+    moved = _carry(thread, event)
     effect = ON_ENTER.get(target)
     if effect is None or event.move is Move.NOTED:
-        return moved, None
-    return replace(moved, ask=thread.ask + 1), effect
+        return replace(moved, stage=target), None
+    return replace(moved, stage=target, ask=thread.ask + 1), effect
 
 
 def _check(thread: Thread, event: Event) -> None:
@@ -265,9 +263,7 @@ def _carry(thread: Thread, event: Event) -> Thread:
         case Move.WITHDRAWN | Move.REJECTED | Move.DRIFTED | Move.EXPIRED | Move.RETRIED | Move.REPLIED:
             return replace(thread, approved=None)
         case Move.REQUESTED:
-            started = replace(thread, approved=None, digest=None, kept=max(0, thread.kept - 1))
+            started = replace(thread, approved=None, digest=None)
             return replace(started, round=thread.round + 1) if thread.stage in _NEW_ROUND else started
-        case Move.NOTED if thread.stage is not Stage.PLANNING:
-            return replace(thread, kept=thread.kept + 1)
         case _:
             return thread

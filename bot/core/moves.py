@@ -108,6 +108,11 @@ class Replied(Answering):
 
     kind: ClassVar[Move] = Move.REPLIED
 
+    @property
+    def answers_planner(self) -> bool:
+        """Whether it is the answer of a person to a question; False for a permission, or if nobody answered."""
+        return bool(self.login) and self.grant is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instructed(Answering):

@@ -13,8 +13,7 @@ from bot.core.comment import plan_text
 from bot.core.entry import Entry
 from bot.core.gate import Move
 from bot.core.names import ThreadAddress
-from bot.core.thread_fold import fold_entries
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState, fold_entries
 from bot.core.transcript import Json
 
 WAITING, DONE, FAILED = "waiting", "done", "failed"
@@ -59,13 +58,13 @@ class Notification:
         data = {
             "repository": self.address.full_name,
             "number": self.address.number,
-            "title": (state.request.title if state.request else None) or "",
+            "title": (state.request.newest.title if state.request.newest else None) or "",
             "stage": str(state.stage),
             "waiting_for": waiting_for,
-            "plan_digest": state.thread.digest,
-            "plan": plan_text(plan) if waiting_for == "approval" and (plan := state.newest_plan) else None,
-            "pull_request": state.pull_request_url or None,
-            "cost_usd": state.cost_usd,
+            "plan_digest": state.gate.digest,
+            "plan": plan_text(plan) if waiting_for == "approval" and (plan := state.plan.newest) else None,
+            "pull_request": state.work.pull_request_url or None,
+            "cost_usd": state.costs.total_usd,
             "url": _comment_url(state, waiting_for) or thread,
             "at": at,
         }
@@ -83,4 +82,4 @@ def notifications(address: ThreadAddress, entries: Sequence[Entry], since: datet
 
 def _comment_url(state: ThreadState, waiting_for: str | None) -> str:
     """Return the URL of the comment to act on; "" if that is the thread as a whole."""
-    return state.plan_comment_url if waiting_for == "approval" else ""
+    return state.plan.comment_url if waiting_for == "approval" else ""

@@ -22,9 +22,8 @@ from bot.core.moves import Approved, Closed, Executed, Outgrew, Published, Rejec
 from bot.core.names import CommitId, Digest, RepositoryId
 from bot.core.plan import PlanDocument
 from bot.core.receipt_format import PREDICATE_TYPE, STATEMENT_TYPE
-from bot.core.thread_fold import fold_entries
-from bot.core.thread_parts import RequestEntry
-from bot.core.thread_state import ThreadState
+from bot.core.thread.request import RequestEntry
+from bot.core.thread.state import ThreadState, fold_entries
 from bot.core.transcript import Json
 
 ATTESTER: Final = (
@@ -92,7 +91,7 @@ def _predicate(
 
     `last` is the entry of the finished work, and `events` are those since the pull request before it, with their times.
     """
-    plan, work, approvals = state.plan, state.finished_work, state.approvals
+    plan, work, approvals = state.plan.current, state.work.current, state.approval.in_force
     missing = _missing(approvals, state)
     return {
         "attester": ATTESTER,
@@ -100,7 +99,7 @@ def _predicate(
         "thread": plan.thread,
         "branch": subject.branch,
         "plan": _plan(plan),
-        "requests": [_request(entry) for entry in state.request_entries],
+        "requests": [_request(entry) for entry in state.request.entries],
         "approvals": [_decision(approval.digest, approval.approved_at, approval.evidence) for approval in approvals],
         "rejections": [
             _decision(event.digest, at, event.evidence) for at, event in events if isinstance(event, Rejected)
@@ -114,7 +113,7 @@ def _predicate(
             "checks": [_check(check) for check in work.checks],
         },
         "journal": {"position": last.n, "hash": last.chain_hash, "at": utc_text(last.at)},
-        "builder": {"version": builder.version, "run": state.run or builder.run},
+        "builder": {"version": builder.version, "run": state.work.run or builder.run},
         "complete": not missing,
         "missing": missing,
     }
@@ -186,14 +185,14 @@ def _policy(evidence: DecisionEvidence | None) -> Json | None:
 
 def _execution(state: ThreadState, work: Executed) -> Json:
     return {
-        "session": state.work_session,
+        "session": state.request.work_session,
         "model": work.model or "",
         "agents": [_agent(agent) for agent in work.agents or ()],
         "commands": [_command(command) for command in work.commands or ()],
-        "cost_usd": _dollars(state.cost_usd),
-        "tokens_input": state.tokens[0],
-        "tokens_output": state.tokens[1],
-        "hosts": list(state.plan.contract.hosts),
+        "cost_usd": _dollars(state.costs.total_usd),
+        "tokens_input": state.costs.tokens[0],
+        "tokens_output": state.costs.tokens[1],
+        "hosts": list(state.plan.current.contract.hosts),
     }
 
 
@@ -232,9 +231,9 @@ def _missing(approvals: Iterable[Approved], state: ThreadState) -> list[str]:
     missing = []
     if any(approval.evidence is None for approval in approvals):
         missing.append("An approval was journaled by a version that kept no roles and no snapshot.")
-    if state.cost_usd is None:
+    if state.costs.total_usd is None:
         missing.append("The model's price is unknown, so the cost is.")
-    if not state.finished_work.checks:
+    if not state.work.current.checks:
         missing.append("No check was configured, so nothing was verified.")
     return missing
 

@@ -12,7 +12,7 @@ from typing import Final
 from bot.core.maintenance import ScheduledTask, TaskFinding
 from bot.core.markdown.elements import cell, code, fenced_block, table
 from bot.core.plan import disarm_text
-from bot.core.task_history import TaskOccurrence
+from bot.core.thread.task import TaskOccurrence
 
 RUN_NOW: Final = "Run now"
 OFFER_AGAIN: Final = "Offer again: "

@@ -19,15 +19,15 @@ def play_locally(folder: Path, with_model: Settings, *, headless: bool) -> int:
     print(f"● A sample repository in {sample}\n● Somebody asks: {REQUEST}\n", flush=True)
     run = asyncio.run(run_local(RunOptions(sample, REQUEST, yes=headless), with_model, sys.stdout))
     print("\n".join(summary_lines(run)))
-    if not run.state.result.branch:
+    if not run.state.request.branch:
         return exit_code(run, dry_run=False)
     return _check_result(sample, run, with_model)
 
 
 def _check_result(sample: Path, run: TerminalRun, with_model: Settings) -> int:
     """Run the sample's tests before and after, each in a sandbox. Return 0 if they failed before and pass now."""
-    branch, commit = run.state.result.branch, CommitId(run.state.result.commit)
-    before = asyncio.run(run_check(sample, run.state.plan.base, CHECK, with_model))
+    branch, commit = run.state.request.branch, CommitId(run.state.request.commit)
+    before = asyncio.run(run_check(sample, run.state.plan.current.base, CHECK, with_model))
     after = asyncio.run(run_check(sample, commit, CHECK, with_model))
     print(f"\n● {CHECK} on main: exit code {before}; on {branch}: exit code {after}")
     print(f"● See it: git -C {sample} diff main {branch}")

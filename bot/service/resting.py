@@ -6,7 +6,7 @@ from typing import Final
 
 from bot.core.gate import WAITS_FOR_PEOPLE, Stage
 from bot.core.names import CommitId, ThreadAddress
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 
 REST_SPAN: Final = timedelta(hours=3)
 """How long a check of a waiting thread stays valid. The next check finds what neither polling nor reading shows."""
@@ -40,9 +40,9 @@ class Resting:
     def record_check(self, address: ThreadAddress, state: ThreadState, began: datetime, head: CommitId | None) -> None:
         """Record a whole check, which began with the default branch at that head."""
         self._rests.pop(address, None)
-        if state.stage in WAITS_FOR_PEOPLE and not (state.unposted_texts or state.kept_turns):
+        if state.stage in WAITS_FOR_PEOPLE and not state.has_unfinished_turns:
             until = began + REST_SPAN
-            until = min(until, state.plan.expires) if state.stage is Stage.AWAITING_APPROVAL else until
+            until = min(until, state.plan.current.expires) if state.stage is Stage.AWAITING_APPROVAL else until
             self._rests[address] = Rest(until, state.position, head)
 
     def record_listing(self, address: ThreadAddress, state: ThreadState, head: CommitId | None) -> None:

@@ -23,7 +23,7 @@ from bot.clock import SystemClock
 from bot.config.settings import ServiceSettings
 from bot.core.errors import Broken, PlangateError, Transient
 from bot.core.names import ThreadAddress
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.delivery_log import Delivery

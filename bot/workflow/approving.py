@@ -21,7 +21,7 @@ from bot.core.gate import Stage
 from bot.core.moves import Approved, Drifted, Expired, MoveEvent, Rejected, Stopped, Withdrawn
 from bot.core.notes import Explained
 from bot.core.standing import Standing
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.workflow.journal.writing import append_notes, take_over
 from bot.workflow.thread_context import ThreadContext
 
@@ -38,9 +38,9 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     Raises Transient if something that decides could not be looked up, so that the thread is checked again soon.
     """
     snapshot = await live_snapshot(context, state)
-    verdict, proof = prove(state.plan, snapshot, context.policy, context.resources.clock.now())
+    verdict, proof = prove(state.plan.current, snapshot, context.policy, context.resources.clock.now())
     if any(why.reason is Reason.LOOKUP_FAILED for why in verdict.reasons):
-        raise Transient(REASONS[Reason.LOOKUP_FAILED], where=f"plan {state.plan.plan}", fix="try again")
+        raise Transient(REASONS[Reason.LOOKUP_FAILED], where=f"plan {state.plan.current.plan}", fix="try again")
     reasons, by = comment.reasons(verdict), tuple(actor.login for actor in verdict.by)
     if proof is not None:
         rests_on = _evidence(context, state, snapshot, verdict)
@@ -57,7 +57,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
 
 def _evidence(context: ThreadContext, state: ThreadState, snapshot: Snapshot, verdict: Verdict) -> DecisionEvidence:
     configuration = context.settings.configuration
-    return decision_evidence(state.plan, snapshot, context.policy, verdict, configuration=configuration)
+    return decision_evidence(state.plan.current, snapshot, context.policy, verdict, configuration=configuration)
 
 
 async def stop_move(context: ThreadContext, state: ThreadState) -> Stopped | None:
@@ -68,7 +68,7 @@ async def stop_move(context: ThreadContext, state: ThreadState) -> Stopped | Non
     snapshot = await live_snapshot(context, state)
     if not snapshot.open:
         return Stopped(owes=reply_text.thread_closed(context.settings.mention))
-    by = tuple(actor.login for actor in rejecters(state.plan, snapshot, context.policy))
+    by = tuple(actor.login for actor in rejecters(state.plan.current, snapshot, context.policy))
     return Stopped(by=by, owes=reply_text.work_stopped(", ".join(by), context.settings.mention)) if by else None
 
 
@@ -80,33 +80,33 @@ def withdrawal_move(context: ThreadContext, state: ThreadState, verdict: Verdict
     failed = any(why.reason is Reason.LOOKUP_FAILED for why in verdict.reasons)
     if verdict.outcome is not VerdictOutcome.PENDING or failed:
         return Withdrawn()
-    owes = reply_text.approval_withdrawn(state.plan, verdict, context.settings.mention)
+    owes = reply_text.approval_withdrawn(state.plan.current, verdict, context.settings.mention)
     return Withdrawn(reasons=comment.reasons(verdict), owes=owes)
 
 
 async def _explain(context: ThreadContext, state: ThreadState, verdict: Verdict) -> None:
     """Post why the plan waits if the reason changed. Only the job that journals its presence first posts (E4)."""
-    if verdict.needs_explanation and (reasons := comment.reasons(verdict)) != state.posted_explanation:
+    if verdict.needs_explanation and (reasons := comment.reasons(verdict)) != state.plan.posted_explanation:
         state = await take_over(context, state)
-        await context.dialogue.explain(state.plan, verdict)
+        await context.dialogue.explain(state.plan.current, verdict)
         await append_notes(context, state, Explained(reasons=reasons))
 
 
 async def evaluate_live(context: ThreadContext, state: ThreadState) -> tuple[Verdict, ApprovedPlan | None]:
     """Take one live snapshot and evaluate it. The proof is None unless the verdict is an approval."""
-    return prove(state.plan, await live_snapshot(context, state), context.policy, context.resources.clock.now())
+    return prove(state.plan.current, await live_snapshot(context, state), context.policy, context.resources.clock.now())
 
 
 async def live_snapshot(context: ThreadContext, state: ThreadState) -> Snapshot:
     """Return a live snapshot, with what only the journal knows: the requesters, the number of plans, and whether the
     thread was closed after the last request. A request on a closed thread, such as one closed by a merge, stands."""
-    pushed = state.pushing.commit if state.pushing else ""
+    plan, request, pushed = state.plan, state.request, state.work.pushing.commit if state.work.pushing else ""
     live = await context.dialogue.snapshot(
-        state.plan, state.plan_comment, onto=state.onto, pushed=pushed, begun=state.work_begun_lines
+        plan.current, plan.comment, onto=request.onto, pushed=pushed, begun=state.approval.work_begun_lines
     )
     standing = await _standing_approval(context, state)
-    is_open = live.open or (live.closed_at is not None and live.closed_at <= state.last_request_at)
-    return replace(live, open=is_open, requesters=state.requesters, plans=state.plans, standing=standing)
+    is_open = live.open or (live.closed_at is not None and live.closed_at <= state.heard.last_request_at)
+    return replace(live, open=is_open, requesters=state.requesters, plans=plan.versions, standing=standing)
 
 
 def may_stand(context: ThreadContext, state: ThreadState) -> bool:

@@ -16,7 +16,7 @@ from bot.core.moves import Expired, Instructed, MoveEvent, Replied, Stopped
 from bot.core.notes import Shown
 from bot.core.question import AnswerRules, Author, Grant, Reply, find_reply
 from bot.core.reply_text import thread_closed
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
 from bot.workflow.approving import stop_move
 from bot.workflow.journal.writing import append_notes, read_state, take_over
@@ -31,13 +31,13 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
         return stop
     if context.resources.clock.now() >= _expires(context, state):
         return Expired(owes=question_text.question_expired(context.settings.expires_days, context.settings.mention))
-    asking = state.asking
-    shown = state.shown_question or await _post_question(context, state)
+    asking = state.question.asking
+    shown = state.question.shown or await _post_question(context, state)
     rules = _rules(context, state)
     answers = await context.dialogue.answers(asking, shown.question, who=_who_may_answer(state), may=rules.may)
     if not answers.complete:
         raise Transient("not everything that can be an answer could be read", where="question", fix="try again")
-    if not answers.open and await context.dialogue.closed_since(state.last_request_at):
+    if not answers.open and await context.dialogue.closed_since(state.heard.last_request_at):
         return Stopped(owes=thread_closed(context.settings.mention))
     if answers.gone:
         await _post_question(context, state)
@@ -47,34 +47,34 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
             await context.dialogue.acknowledge(Turn(reply.turn, reply.by, reply.words, reply.at), Acknowledgment.SEEN)
         return _resume_move(state, question_text.reply_text(asking, reply), reply)
     if findings:
-        await context.dialogue.explain_ignored_answers(question_text.not_counted(findings), state.thread.ask)
+        await context.dialogue.explain_ignored_answers(question_text.not_counted(findings), state.gate.ask)
     return None
 
 
 def may_be_answer(state: ThreadState, turn: Turn) -> bool:
     """Return whether a turn may be the answer to the open question and must wait until that is decided."""
-    shown = state.shown_question
+    shown = state.question.shown
     return shown is not None and turn.key.startswith("comment-") and turn.at > shown.question_at
 
 
 async def _post_question(context: ThreadContext, state: ThreadState) -> Shown:
     """Show the question and journal where. Raises Conflict if another job takes the thread over first."""
     await take_over(context, state)
-    proposed = await context.dialogue.ask(state.asking, state.thread.ask, who=_who_may_answer(state))
+    proposed = await context.dialogue.ask(state.question.asking, state.gate.ask, who=_who_may_answer(state))
     at = proposed.at or context.resources.clock.now()
-    shown = Shown(ask=state.thread.ask, question=proposed.id, question_url=proposed.url, question_at=at)
+    shown = Shown(ask=state.gate.ask, question=proposed.id, question_url=proposed.url, question_at=at)
     await append_notes(context, await read_state(context), shown)
     return shown
 
 
 def _resume_move(state: ThreadState, text: str, reply: Reply | None = None) -> Replied | Instructed:
     """Return the move for an answer: back to planning, or on with approved work. Without `reply`, nobody can answer."""
-    asking, grant = state.asking, reply.grant if reply else None
+    asking, grant = state.question.asking, reply.grant if reply else None
     answer = Instructed if state.has_approved_work else Replied
     return answer(
         call=asking.call,
-        session=state.current_question.session,
-        digest=state.thread.digest if state.has_approved_work else None,
+        session=state.question.current.session,
+        digest=state.gate.digest if state.has_approved_work else None,
         by=(reply.by.login,) if reply else (),
         login=reply.by.login if reply else "",
         reply=text,
@@ -90,8 +90,8 @@ def _resume_move(state: ThreadState, text: str, reply: Reply | None = None) -> R
 
 def _expires(context: ThreadContext, state: ThreadState) -> datetime:
     """Return when the question expires: after as many days as a plan; in approved work, with its plan at the latest."""
-    end = state.question_asked_at + timedelta(days=context.settings.expires_days)
-    return min(end, state.plan.expires) if state.has_approved_work else end
+    end = state.question.asked_at + timedelta(days=context.settings.expires_days)
+    return min(end, state.plan.current.expires) if state.has_approved_work else end
 
 
 def _who_may_answer(state: ThreadState) -> str:

@@ -19,7 +19,7 @@ from bot.core.errors import CanaryShown, Conflict, PlangateError, Refused, Unrea
 from bot.core.gate import ON_ENTER, Effect
 from bot.core.moves import Instructed, MoveEvent, Planned, Replied
 from bot.core.reply_text import configuration_error
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.workflow import approving, asking, executing, fixing, intake, planning, preflight, proposing, publishing
 from bot.workflow.journal.writing import append_move, flush_notes, read_state, take_over
 from bot.workflow.outbox import notices, outcomes, session_wait
@@ -127,9 +127,9 @@ async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
             if isinstance(move, Replied | Instructed):
                 state = await _journal_turns(context)  # turns that might have been the answer have waited
             continue
-        before = (await flush_notes(context, state)).thread
+        before = (await flush_notes(context, state)).gate
         state = await read_state(context)
-        if state.thread == before:
+        if state.gate == before:
             break  # the effect waits, and nobody moved the thread meanwhile
     if effect not in _SESSION_EFFECTS:  # those end their wait themselves, or still wait
         state = await session_wait.end_wait(context, state)

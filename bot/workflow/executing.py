@@ -15,7 +15,7 @@ from bot.core import comment
 from bot.core.errors import Refused
 from bot.core.moves import Asked, Executed, MoveEvent, Withdrawn, WorkMove
 from bot.core.names import CommitId
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.transcript import Json, pending_calls, text_of
 from bot.ports import Access
 from bot.workflow.approving import evaluate_live, withdrawal_move
@@ -58,10 +58,11 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
         return context.drift_move(comment.OVERTAKEN)
     if (number := await _existing_pull_request(context, state)) is not None:
         return context.drift_move(f"pull request #{number} was already made from it", number)
-    await context.dialogue.show_work_begun(state.plan, state.plan_comment, state.work_begun_lines[-1])
-    if not state.plan.changes_files:
-        return Executed(summary="", checks=(), digest=state.plan.digest)
-    context.resources.transcripts.hold(state.work_session)  # from now on it is saved only together with the work
+    plan, session = state.plan.current, state.request.work_session
+    await context.dialogue.show_work_begun(plan, state.plan.comment, state.approval.work_begun_lines[-1])
+    if not plan.changes_files:
+        return Executed(summary="", checks=(), digest=plan.digest)
+    context.resources.transcripts.hold(session)  # from now on it is saved only together with the work
     try:
         return await _run_and_verify(context, state) if await prepare(context, state) else None
     finally:
@@ -139,7 +140,7 @@ async def _run_and_verify(context: ThreadContext, state: ThreadState) -> WorkMov
                 commands=tuple(await commands_run(context, session)),
                 tree=verified.tree,
                 no_baseline=verified.no_baseline,
-                digest=state.plan.digest,
+                digest=state.plan.current.digest,
             )
         previous = verified
 
@@ -175,8 +176,8 @@ async def _is_overtaken(context: ThreadContext, state: ThreadState) -> bool:
     number = pull_number(context, state)
     if not number:
         return False
-    pushed = {state.pushing.commit} if state.pushing else set[CommitId]()
-    return await context.pulls.head(number) not in {state.base, *pushed}
+    pushed = {state.work.pushing.commit} if state.work.pushing else set[CommitId]()
+    return await context.pulls.head(number) not in {state.request.base, *pushed}
 
 
 async def _existing_pull_request(context: ThreadContext, state: ThreadState) -> int | None:
@@ -184,7 +185,7 @@ async def _existing_pull_request(context: ThreadContext, state: ThreadState) -> 
 
     There is one only if the journal was set back and lost the entry about it.
     """
-    if pull_number(context, state) or state.has_finished_work:
+    if pull_number(context, state) or state.work.was_finished:
         return None
     return await context.pulls.find(branch_name(context, state))
 
@@ -197,7 +198,7 @@ def _session_start(context: ThreadContext, state: ThreadState) -> SessionStart:
         execution_brief(context, state).render(),
         mode=working_mode(context, state),
         hosts=hosts(context, state),
-        scope=ScopeWatch(state.plan.contract.reaches, set(leftovers(state))),
+        scope=ScopeWatch(state.plan.current.contract.reaches, set(leftovers(state))),
     )
 
 
@@ -232,4 +233,4 @@ def _apply_mode(context: ThreadContext, state: ThreadState, session: Session) ->
     """Bring a session into the mode that approved work runs in, and say who caused the change (P8)."""
     mode = working_mode(context, state)
     if session.context.mode is not mode:
-        context.listener(session.set_mode(mode, ", ".join(state.mode_by)))
+        context.listener(session.set_mode(mode, ", ".join(state.approval.mode_by)))

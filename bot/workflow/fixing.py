@@ -25,7 +25,7 @@ from bot.core.red_checks import (
     turn_key,
     turns_begun,
 )
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.workflow.journal.writing import append_move, append_notes
 from bot.workflow.outbox.outcomes import post_replies
 from bot.workflow.requests import find_start
@@ -48,7 +48,7 @@ async def request_fix(context: ThreadContext, state: ThreadState) -> ThreadState
     head, now = context.location.base, context.resources.clock.now()
     key = turn_key(head)
     bot = Actor(context.policy.bot, context.settings.mention.removeprefix("@"), ActorKind.BOT)
-    if turns_begun(state.seen) == MOST_TURNS:
+    if turns_begun(state.heard.seen) == MOST_TURNS:
         owes = stop_text(red, context.settings.mention)
         noted = await append_notes(context, state, Heard(said=JournaledTurn(key, bot, "", now), owes=owes))
         return await post_replies(context, noted)
@@ -61,9 +61,9 @@ async def request_fix(context: ThreadContext, state: ThreadState) -> ThreadState
 def _may_request_fix(context: ThreadContext, state: ThreadState) -> bool:
     """Return whether red checks may become a turn of the thread now, without asking GitHub."""
     at_rest = state.stage not in ON_ENTER and Move.REQUESTED in TRANSITIONS[state.stage]
-    place, settings = context.location, context.settings
-    may = settings.fix_checks and not settings.refusal and bool(place.branch) and may_begin(place.base, state.seen)
-    return may and at_rest and not state.kept_turns
+    place, settings, seen = context.location, context.settings, state.heard.seen
+    may = settings.fix_checks and not settings.refusal and bool(place.branch) and may_begin(place.base, seen)
+    return may and at_rest and not state.request.kept_turns
 
 
 async def _read_red(context: ThreadContext, state: ThreadState) -> tuple[Sequence[CheckRun], str]:
@@ -75,7 +75,7 @@ async def _read_red(context: ThreadContext, state: ThreadState) -> tuple[Sequenc
         checked = await context.checks.read(context.location.thread)
         if checked is None or checked.head != context.location.base or not (red := checks_to_fix(checked)):
             return (), ""
-        needed = turns_begun(state.seen) < MOST_TURNS
+        needed = turns_begun(state.heard.seen) < MOST_TURNS
         return red, await context.checks.report(checked.head, red) if needed else ""
     except PlangateError as error:
         _log.warning("the checks of #%s cannot be read: %s", context.location.thread, error)

@@ -26,7 +26,7 @@ from bot.core.moves import Closed, Noted, Resumed, Retried, Stopped
 from bot.core.notes import Heard
 from bot.core.plan import Hidden
 from bot.core.reply_text import configuration_error
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.turn import Acknowledgment, Turn, version_key
 from bot.workflow.approving import live_snapshot
 from bot.workflow.asking import may_be_answer
@@ -57,12 +57,12 @@ async def journal_turns(context: ThreadContext, state: ThreadState) -> ThreadSta
     Raises Unreadable if the journal was set back.
     """
     planned = _unedited_requests(state)
-    seen = (state.seen - planned) | set(map(version_key, planned))
-    turns = await context.dialogue.turns(seen, state.heard_until, may_act=partial(may_act, context, state))
+    seen = (state.heard.seen - planned) | set(map(version_key, planned))
+    turns = await context.dialogue.turns(seen, state.heard.until, may_act=partial(may_act, context, state))
     state = await rewind.require_newest(context, state, turns)
     for edit in [turn for turn in turns if turn.key in planned]:
         state = await _journal_edit(context, state, edit)
-    turns = [turn for turn in turns if turn.key not in state.seen]
+    turns = [turn for turn in turns if turn.key not in state.heard.seen]
     waiting = [turn for turn in turns if turn.role is None]
     context.thread_check.unknown_roles = tuple(sorted({turn.actor.login for turn in waiting}))
     accepted, refused = list[Turn](), list[Turn]()
@@ -73,7 +73,7 @@ async def journal_turns(context: ThreadContext, state: ThreadState) -> ThreadSta
             refused.append(turn)  # refused last, so that nobody who may speak waits for the reactions
         elif turn.role is not None:
             state = await _journal_turn(context, state, replace(turn, waits=_oldest_waiting(state, waiting)))
-            waiting += [turn] if turn.key not in state.seen else []
+            waiting += [turn] if turn.key not in state.heard.seen else []
     since = _oldest_waiting(state, waiting)
     state = defer_notes(context, state, *(_heard(replace(turn, waits=since)) for turn in accepted))
     for turn in refused:
@@ -85,14 +85,14 @@ async def journal_turns(context: ThreadContext, state: ThreadState) -> ThreadSta
 
 def _unedited_requests(state: ThreadState) -> frozenset[str]:
     """Return the keys of the requests that are being planned and were not edited when they were heard."""
-    entries = state.newest_request_entries if state.stage is Stage.PLANNING else ()
+    entries = state.request.newest_entries if state.stage is Stage.PLANNING else ()
     keys = (entry.said.key for entry in entries if not entry.said.foreign)
     return frozenset(key for key in keys if key.partition("-")[0] in _POSTS)  # a label is no text that can be edited
 
 
 async def _journal_edit(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
     """Add the new text of a request that was edited while it is planned: people expect the edit to count."""
-    if state.stage is not Stage.PLANNING or turn.version in state.seen or not may_ask(context, turn):
+    if state.stage is not Stage.PLANNING or turn.version in state.heard.seen or not may_ask(context, turn):
         return state
     said = JournaledTurn.of(replace(turn, key=turn.version, text=reply_text.edited_request(turn.text)))
     return await append_move(context, state, Noted(said=said))
@@ -108,14 +108,14 @@ def require_known_roles(context: ThreadContext) -> None:
 
 async def begin_kept_turn(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Begin a request with the oldest turn that was kept while approved work ran."""
-    kept = state.kept_turns[0]
+    kept = state.request.kept_turns[0]
     return await _begin(context, state, replace(kept.said, waits=None), kept.beside)
 
 
 def _oldest_waiting(state: ThreadState, waiting: Sequence[Turn]) -> str | None:
     """Return the time of the oldest waiting turn, "" if none waits any more, or None if none waited before either."""
     oldest = min((turn.at for turn in waiting), default=None)
-    return oldest.isoformat() if oldest else "" if state.waiting_since else None
+    return oldest.isoformat() if oldest else "" if state.heard.waiting_since else None
 
 
 def _may_speak(context: ThreadContext, state: ThreadState, turn: Turn) -> bool:
@@ -127,7 +127,7 @@ def _may_speak(context: ThreadContext, state: ThreadState, turn: Turn) -> bool:
 async def _refuse(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
     """Note a turn that its author may not say. The first few of a day get a reaction."""
     day = f"{turn.at:%Y-%m-%d}"
-    if state.refusals.get((day, turn.actor.id), 0) < SIGNS_A_DAY:
+    if state.heard.refusals.get((day, turn.actor.id), 0) < SIGNS_A_DAY:
         await context.dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
     return defer_notes(context, state, replace(_heard(turn), refused=day))
 
@@ -170,9 +170,9 @@ def _refusal(turn: Turn, command: Command | UnknownCommand) -> str:
 
 def _asked_already(state: ThreadState, mark: Turn) -> bool:
     """Return whether a label or assignment came with the issue's own accepted words, so that both are one turn."""
-    if state.opening_accepted is None:
+    if state.heard.opening_accepted is None:
         return False
-    journaled_at, said_at = state.opening_accepted
+    journaled_at, said_at = state.heard.opening_accepted
     return mark.at <= max(journaled_at, said_at + OPENING_SPAN)
 
 
@@ -201,7 +201,7 @@ async def _request(context: ThreadContext, state: ThreadState, turn: Turn, text:
 async def _refuse_over_quota(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
     """Refuse a request beyond its author's quota: with a comment once a day on each thread, then with reactions."""
     day = f"{turn.at:%Y-%m-%d}"
-    refusals = state.over_quota.get((day, turn.actor.id), 0)
+    refusals = state.heard.over_quota.get((day, turn.actor.id), 0)
     if refusals:
         if refusals <= SIGNS_A_DAY:
             await context.dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
@@ -263,7 +263,7 @@ async def _end_work(context: ThreadContext, state: ThreadState, turn: Turn, verb
     """Stop what is under way, or have approved work end with what is there."""
     if verb is Verb.FINISH:
         owes = reply_text.work_finishing(turn.actor.login)
-        return await _note(context, state, replace(_heard(turn, owes), finish=state.thread.ask))
+        return await _note(context, state, replace(_heard(turn, owes), finish=state.gate.ask))
     owes = reply_text.work_stopped(turn.actor.login, context.settings.mention)
     return await append_move(context, state, Stopped(said=JournaledTurn.of(turn), owes=owes))
 
@@ -285,7 +285,7 @@ async def _mode(context: ThreadContext, state: ThreadState, turn: Turn, name: st
 
 def _is_already_counted(state: ThreadState, turn: Turn) -> bool:
     """Return whether a decision already counted this command: a live snapshot can include a comment before intake."""
-    decision = state.decision
+    decision = state.approval.decision
     return decision is not None and turn.actor.login in decision.by and turn.at <= decision.at
 
 
@@ -305,7 +305,7 @@ def _command_reply(verb: Verb, state: ThreadState, *, mention: str, is_allowed: 
         case Verb.RETRY:
             return reply_text.NOTHING_TO_RETRY
         case Verb.STATUS:
-            return reply_text.status(state.stage, state.mode)
+            return reply_text.status(state.stage, state.approval.mode)
         case _:
             return reply_text.help_text(mention)
 
@@ -325,7 +325,7 @@ async def _note(context: ThreadContext, state: ThreadState, note: Heard) -> Thre
 
 
 def _answers_today(state: ThreadState, said: JournaledTurn) -> int:
-    return state.answered.get(said.day_and_author, 0)
+    return state.heard.answered.get(said.day_and_author, 0)
 
 
 def _heard(turn: Turn, owes: str = "") -> Heard:

@@ -24,8 +24,8 @@ from bot.core.maintenance import CheckResult, Occurrence, ScheduledTask, TaskFin
 from bot.core.markdown.elements import code, fenced_block
 from bot.core.moves import Closed, Requested
 from bot.core.notes import FindingOffered, OccurrenceDue, OccurrenceEnded, PullRequestEnded, TaskChanged
-from bot.core.thread_parts import NEVER
-from bot.core.thread_state import ThreadState
+from bot.core.thread.entry_step import NEVER
+from bot.core.thread.state import ThreadState
 from bot.core.tracking_text import tracking_title
 from bot.core.turn import Turn
 from bot.workflow.journal.writing import append_move, append_note_at_state, append_notes, take_over

@@ -7,7 +7,7 @@ from bot.core.moves import Delivered
 from bot.core.notes import Operated
 from bot.core.operations import Operation
 from bot.core.plan import PlanDocument
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.workflow.journal.writing import append_notes
 from bot.workflow.thread_context import ThreadContext
 
@@ -28,9 +28,9 @@ async def carry_out(context: ThreadContext, state: ThreadState) -> ThreadState |
 
     Each is journaled before the next one begins. None when the thread was moved meanwhile.
     """
-    plan = state.plan
+    plan = state.plan.current
     for n, operation in enumerate(plan.operations):
-        if n in {finished.operation for finished in state.finished_operations}:
+        if n in {finished.operation for finished in state.work.finished_operations}:
             continue
         if await context.fence.has_moved(state):
             return None
@@ -45,19 +45,20 @@ async def finish_operations(context: ThreadContext, state: ThreadState) -> Deliv
     operated = await carry_out(context, state)
     if operated is None:
         return None
-    return Delivered(branch="", commit=state.base, owes=operations_report(operated), digest=state.plan.digest)
+    commit, digest = state.request.base, state.plan.current.digest
+    return Delivered(branch="", commit=commit, owes=operations_report(operated), digest=digest)
 
 
 def operations_report(state: ThreadState) -> str:
     """Return the results of the plan's operations as a table."""
-    outcomes = [finished.outcome for finished in state.finished_operations]
-    return f"The approved operations:\n\n{comment.operation_table(state.plan.operations, outcomes)}"
+    outcomes = [finished.outcome for finished in state.work.finished_operations]
+    return f"The approved operations:\n\n{comment.operation_table(state.plan.current.operations, outcomes)}"
 
 
 def _seen(state: ThreadState, operation: Operation) -> str:
     """Return the digest that the target must have: from the plan, or after the last operation on it."""
     seen = operation.seen
-    for finished in state.finished_operations:
-        if state.plan.operations[finished.operation].number == operation.number:
+    for finished in state.work.finished_operations:
+        if state.plan.current.operations[finished.operation].number == operation.number:
             seen = finished.seen
     return seen

@@ -15,7 +15,7 @@ from bot.core.lines import cut_middle
 from bot.core.moves import Answered, MoveEvent, Planned, Stopped
 from bot.core.paths import Further, PathClass, as_glob, is_workflow, linked_classes
 from bot.core.plan import Contract, PlanDocument, contract_tier
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.transcript import is_unresolved
 from bot.ports import Access
 from bot.workflow.approving import may_stand
@@ -41,7 +41,8 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     """Make a plan for the newest request and its additions. An interrupted session continues where it was."""
     if (stop := await stop_move(context, state)) is not None:
         return stop
-    start = SessionStart(state.planning_session, Access.READ, _task(state), quotes=not may_stand(context, state))
+    name, quotes = state.request.planning_session, not may_stand(context, state)
+    start = SessionStart(name, Access.READ, _task(state), quotes=quotes)
     async with open_session(context, state, start) as session:
         if (question := await question_move(context, state, session)) is not None:
             return question
@@ -61,7 +62,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
                 has_answered = ended.end is End.ANSWERED
                 return _answer(context, state, session, ended) if has_answered else unfinished_move(context, ended)
     classes = (*context.settings.classes, *await _imported_classes(context, state, handed_in.contract))
-    linked = linked_classes(await context.workspace.links(state.base), classes)
+    linked = linked_classes(await context.workspace.links(state.request.base), classes)
     handed_in = replace(handed_in, contract=replace(handed_in.contract, classes=(*classes, *linked)))
     plan = await record_targets(context, document(context, state, handed_in))
     return Planned(plan=plan, digest=plan.digest, strangers=session.is_untrusted)
@@ -69,14 +70,14 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
 
 async def _imported_classes(context: ThreadContext, state: ThreadState, contract: Contract) -> Further:
     """Return globs of class `agent` for the files in a plan's reach that project memory imports."""
-    project = (await context.environment(state.base)).project
+    project = (await context.environment(state.request.base)).project
     imported = await project.imports(contract.scope) if project is not None else ()
     return tuple((str(PathClass.AGENT), f"/{as_glob(path)}") for path in imported if contract.reaches(path))
 
 
 async def stop_move(context: ThreadContext, state: ThreadState) -> Stopped | None:
     """Return the move that stops planning if the thread was closed after the last request, else None."""
-    if await context.dialogue.closed_since(state.last_request_at):
+    if await context.dialogue.closed_since(state.heard.last_request_at):
         return Stopped(owes=reply_text.thread_closed(context.settings.mention))
     return None
 
@@ -92,12 +93,12 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
     _refuse_secrets(context, contract, handed_in)
     _refuse_workflows(context, contract)
     expires = context.resources.clock.now() + timedelta(days=context.settings.expires_days)
-    own_branch = context.location.pull is not None and not (context.location.branch or state.onto)
+    own_branch = context.location.pull is not None and not (context.location.branch or state.request.onto)
     plan = PlanDocument(
         repository=context.location.repository,
         thread=context.location.thread,
-        plan=state.thread.plan + 1,
-        base=state.base,
+        plan=state.gate.plan + 1,
+        base=state.request.base,
         markdown=context.redactor.redact(handed_in.markdown),
         notes=context.redactor.redact(handed_in.notes),
         findings=handed_in.findings,
@@ -106,10 +107,10 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
         tier=str(contract_tier(contract)),
         budget_usd=context.settings.budget_usd,
         expires=expires.replace(microsecond=0),
-        hidden=state.hidden,
+        hidden=state.request.hidden,
         branch=branch_name(context, state) if own_branch else "",
     )
-    before = state.plan_to_replace
+    before = state.plan.to_replace
     return plan if before is None else replace(plan, changed=comment.changes(before, plan))
 
 
@@ -141,13 +142,13 @@ def _task_texts(handed_in: SubmittedPlan) -> Iterator[str]:
 
 def _task(state: ThreadState) -> str:
     """Return the task for the planner: the request, and the plan that it revises."""
-    parts = [cut_middle(state.turn.text, REQUEST_LIMIT)]
-    if (last := state.newest_plan) is not None:
+    parts = [cut_middle(state.request.turn.text, REQUEST_LIMIT)]
+    if (last := state.plan.newest) is not None:
         notes = f"\n\nIts notes:\n\n{last.notes}" if last.notes else ""
         bounds = f"What it was to be allowed:\n\n{comment.contract(last)}"
         parts.append(f"The last plan for this thread was:\n\n{last.markdown}{notes}\n\n{bounds}")
-        if state.rejected_by:
-            who = ", ".join(state.rejected_by)
+        if state.plan.rejected_by:
+            who = ", ".join(state.plan.rejected_by)
             parts.append(f"{rejection_result()} It was {who}; what they said about it is in the thread.")
     return "\n\n".join(parts)
 
@@ -173,6 +174,6 @@ def _submitted_plan(session: Session) -> SubmittedPlan | None:
 def _answer(context: ThreadContext, state: ThreadState, session: Session, ended: Ended) -> Answered:
     """Return the answer that the session ended with, as a review if it submitted one."""
     pull = context.location.pull
-    reviewed = pull and (state.base if context.location.branch else pull.head)
+    reviewed = pull and (state.request.base if context.location.branch else pull.head)
     review = reviewed and submitted_review(session.history, session.context.folder, reviewed)
     return Answered(answer=ended.text, owes=review.text if review else ended.text, review=review or None)

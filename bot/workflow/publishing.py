@@ -26,7 +26,7 @@ from bot.core.paths import Tier
 from bot.core.plan import PlanDocument, contract_tier
 from bot.core.pull import PullOrder
 from bot.core.receipt import Builder, ReceiptSubject, receipt_statement
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.work import CommitOrder, PushedWork
 from bot.workflow.approving import evaluate_live, withdrawal_move
 from bot.workflow.execution.set_up import leftovers
@@ -57,7 +57,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
         return withdrawal_move(context, state, verdict)
     if await context.fence.has_moved(state):
         return None
-    if not state.plan.changes_files:
+    if not state.plan.current.changes_files:
         return await finish_operations(context, state)
     return await _publish(context, state, proof)
 
@@ -68,7 +68,7 @@ async def _journal_latest(context: ThreadContext, state: ThreadState) -> ThreadS
     This finds a stop that no delivery reported, and one that the journal lost because its ref was set back (A4b).
     """
     latest = await post_replies(context, await journal_turns(context, state))
-    return latest if (latest.stage, latest.thread.ask) == (state.stage, state.thread.ask) else None
+    return latest if (latest.stage, latest.gate.ask) == (state.stage, state.gate.ask) else None
 
 
 async def _publish(context: ThreadContext, state: ThreadState, proof: ApprovedPlan) -> MoveEvent | None:
@@ -103,7 +103,7 @@ async def _ensure_pull_request(
 
     Without pull requests, as at a terminal, the branch is the result.
     """
-    digest = state.plan.digest
+    plan, digest = state.plan.current, state.plan.current.digest
     if await context.fence.has_moved(state):
         return None
     receipt = await _issue_receipt(context, work)
@@ -111,10 +111,10 @@ async def _ensure_pull_request(
     if pull is None:
         owes = comment.outcome(Stage.DONE, branch=work.branch)
         return Delivered(branch=work.branch, commit=work.commit, paths=work.paths, owes=owes, digest=digest)
-    operated = await carry_out(context, state) if state.plan.operations else state
+    operated = await carry_out(context, state) if plan.operations else state
     if operated is None:
         return None
-    texts = [pull_text.pull_request_ready(pull), *([operations_report(operated)] if state.plan.operations else [])]
+    texts = [pull_text.pull_request_ready(pull), *([operations_report(operated)] if plan.operations else [])]
     return Published(
         branch=work.branch,
         commit=work.commit,
@@ -122,7 +122,7 @@ async def _ensure_pull_request(
         pull_request=pull.url,
         pull_number=pull.number,
         owes="\n\n".join(texts),
-        reviews=tuple(entry.said.key for entry in state.newest_request_entries if entry.said.key.startswith("review-")),
+        reviews=tuple(entry.said.key for entry in state.request.newest_entries if entry.said.key.startswith("review-")),
         digest=digest,
     )
 
@@ -150,14 +150,14 @@ async def _claim_push(context: ThreadContext, state: ThreadState, work: PushedWo
 
     Raises Conflict if the thread was moved meanwhile, because copying and screening the work takes time.
     """
-    if shared and state.pushing != work:
-        await append_notes(context, state, Pushing(digest=state.plan.digest, made=work))
+    if shared and state.work.pushing != work:
+        await append_notes(context, state, Pushing(digest=state.plan.current.digest, made=work))
     await context.fence.check()
 
 
 async def _earlier_push(context: ThreadContext, state: ThreadState) -> PushedWork | None:
     """Return the work that an earlier process pushed to a pull request's branch before it died; None for none."""
-    work, number = state.pushing, pull_number(context, state)
+    work, number = state.work.pushing, pull_number(context, state)
     if work is None or not number:
         return None
     return work if await context.pulls.head(number) == work.commit else None
@@ -165,7 +165,7 @@ async def _earlier_push(context: ThreadContext, state: ThreadState) -> PushedWor
 
 def _verdict(state: ThreadState) -> Verdict:
     """Return the journaled verdict under which the work was pushed."""
-    return Verdict(VerdictOutcome.APPROVED, tuple(Actor(0, login) for login in state.current_approval.by))
+    return Verdict(VerdictOutcome.APPROVED, tuple(Actor(0, login) for login in state.approval.current.by))
 
 
 def amended_plan(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocument:
@@ -190,10 +190,10 @@ def amended_plan(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanD
 
 def _order(context: ThreadContext, state: ThreadState) -> CommitOrder:
     """Return what to commit, computed only from the journal."""
-    work, clean = state.finished_work, context.redactor.redact
+    work, clean = state.work.current, context.redactor.redact
     summary = clean(inert_message(clean(work.summary)))
-    expected = state.base if context.location.branch or state.onto else None
-    asked_by, approval = state.turn.actor, state.current_approval
+    expected = state.request.base if context.location.branch or state.request.onto else None
+    asked_by, approval = state.request.turn.actor, state.approval.current
     by_person = asked_by.id != context.policy.bot
     requester = pull_text.co_author(asked_by, context.location.host) if by_person else ""
     trailers: tuple[str, ...] = ()
@@ -201,11 +201,11 @@ def _order(context: ThreadContext, state: ThreadState) -> CommitOrder:
     if approval.evidence and context.location.host:
         trailers = (*pull_text.approval_trailers(approval.by), *([f"Co-authored-by: {requester}"] if requester else []))
         requester = ""
-    message = pull_text.commit_message(inert_message(pull_title(context, state)), state.plan, summary, trailers)
+    message = pull_text.commit_message(inert_message(pull_title(context, state)), state.plan.current, summary, trailers)
     return CommitOrder(
         branch_name(context, state),
         message,
-        state.requested_at.replace(microsecond=0),  # the same when the work is taken up again after a push
+        state.request.journaled_at.replace(microsecond=0),  # the same when the work is taken up again after a push
         requester,
         expected=expected,
         verified=work.tree,
@@ -218,26 +218,26 @@ def _pull(
 ) -> PullOrder:
     """Return the pull request to open: its body says who asked, who approved, and what was done."""
     clean = context.redactor.redact
-    work, approvers = state.finished_work, tuple(actor.login for actor in verdict.by)
-    evidence = state.current_approval.evidence
+    plan, work, approvers = state.plan.current, state.work.current, tuple(actor.login for actor in verdict.by)
+    evidence, cost_usd = state.approval.current.evidence, state.costs.total_usd  # of the thread, over all processes
     origin = pull_text.PullOrigin(
-        asked=tuple(dict.fromkeys(entry.said.actor.login for entry in state.request_entries)),
+        asked=tuple(dict.fromkeys(entry.said.actor.login for entry in state.request.entries)),
         verdict=verdict,
-        at=state.current_approval.approved_at,
+        at=state.approval.current.approved_at,
         model=work.model or "",
-        cost_usd=state.cost_usd if context.resources.ledger.is_priced else None,  # of the thread, over all processes
+        cost_usd=cost_usd if context.resources.ledger.is_priced else None,
         agents=[comment.AgentRow(**agent) for agent in work.agents or ()],
         commands=work.commands or (),
         task=state.task.task if state.task is not None else "",
         receipt=receipt,
         workflows_wait=context.settings.workflows_wait,
-        tokens=state.tokens,
+        tokens=state.costs.tokens,
         ways=[opinion.way for opinion in evidence.opinions] if evidence else (),
         paths=pushed.paths,
         change=evidence.change if evidence else None,
     )
     summary = clean(inert_markdown(clean(work.summary)))
-    body = pull_text.pull_body(state.plan, origin, summary=summary, checks=work.checks, no_baseline=work.no_baseline)
+    body = pull_text.pull_body(plan, origin, summary=summary, checks=work.checks, no_baseline=work.no_baseline)
     settings = context.settings
     return PullOrder(
         pushed.branch,

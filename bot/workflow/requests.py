@@ -10,8 +10,8 @@ from bot.core.entry import JournaledTurn
 from bot.core.moves import Requested
 from bot.core.names import CommitId
 from bot.core.plan import Hidden
-from bot.core.thread_parts import RequestEntry
-from bot.core.thread_state import ThreadState
+from bot.core.thread.request import RequestEntry
+from bot.core.thread.state import ThreadState
 from bot.core.turn import Turn
 from bot.workflow.thread_context import ThreadContext
 
@@ -34,7 +34,7 @@ class RequestStart:
 
 async def find_start(context: ThreadContext, state: ThreadState) -> RequestStart:
     """Return what a request begins on: the thread's or its round's open pull request, else the base (PR2)."""
-    place, published = context.location, state.published
+    place, published = context.location, state.work.published
     start = RequestStart(place.base, place.title, place.branch)
     if published is None:
         return start
@@ -47,17 +47,17 @@ async def find_start(context: ThreadContext, state: ThreadState) -> RequestStart
 def renewed_request(state: ThreadState, turn: Turn) -> JournaledTurn:
     """Return a request that repeats everything asked so far, for a turn that adds no words of its own.
 
-    The entries of the repeated words record who may have edited them (`ThreadState.request_entries`).
+    The entries of the repeated words record who may have edited them (`RequestState.entries`).
     """
-    request, *additions = state.newest_request_entries
+    request, *additions = state.request.newest_entries
     return replace(
         JournaledTurn.of(turn),
         actor=request.said.actor,
         text="\n\n".join((request.said.text, *map(addition_text, additions))),
-        foreign=any(entry.said.foreign for entry in state.newest_request_entries),
-        strangers=any(entry.said.strangers for entry in state.newest_request_entries),
+        foreign=any(entry.said.foreign for entry in state.request.newest_entries),
+        strangers=any(entry.said.strangers for entry in state.request.newest_entries),
         editors=(),
-        hidden=state.hidden,
+        hidden=state.request.hidden,
     )
 
 
@@ -68,23 +68,23 @@ def addition_text(entry: RequestEntry) -> str:
 
 def thread_title(context: ThreadContext, state: ThreadState) -> str:
     """Return the redacted title of the thread as it was at the request, so that an edit makes no second branch."""
-    title = state.current_request.title
+    title = state.request.current.title
     return context.redactor.redact(context.location.title if title is None else title)
 
 
 def pull_title(context: ThreadContext, state: ThreadState) -> str:
     """Return the redacted title of the finished work, or the thread's title if it has none."""
-    return context.redactor.redact(state.finished_work.title or "") or thread_title(context, state)
+    return context.redactor.redact(state.work.current.title or "") or thread_title(context, state)
 
 
 def branch_name(context: ThreadContext, state: ThreadState) -> str:
     """Return this round's branch: the existing one, else a name made from the thread."""
     place = context.location
-    if branch := place.branch or state.onto:
+    if branch := place.branch or state.request.onto:
         return branch
-    name = place.new_branch(thread_title(context, state), state.thread.round)
+    name = place.new_branch(thread_title(context, state), state.gate.round)
     return (
-        f"{name}-{state.branch_suffix}" if state.branch_suffix else name
+        f"{name}-{state.work.branch_suffix}" if state.work.branch_suffix else name
     )  # a journal that was set back may have lost a branch of the plain name
 
 
@@ -92,4 +92,4 @@ def pull_number(context: ThreadContext, state: ThreadState) -> int:
     """Return the number of the pull request that the work adds to, or 0 if it gets a branch of its own."""
     if context.location.branch:
         return context.location.thread
-    return state.published.pull_number if state.onto and state.published is not None else 0
+    return state.work.published.pull_number if state.request.onto and state.work.published is not None else 0

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from bot.core.actor import Role
 from bot.core.command import Verb
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.turn import Turn
 from bot.workflow.thread_context import ThreadContext
 
@@ -41,7 +41,7 @@ def may_command(context: ThreadContext, state: ThreadState, turn: Turn, verb: Ve
 
 def _requesters(state: ThreadState) -> frozenset[int]:
     """Return the ids of the people who made the newest request or added to it."""
-    return frozenset(entry.said.actor.id for entry in state.request_entries)
+    return frozenset(entry.said.actor.id for entry in state.request.entries)
 
 
 async def is_over_quota(
@@ -61,4 +61,4 @@ async def is_over_quota(
 def _asked_here(state: ThreadState, turn: Turn) -> set[str]:
     """Return the keys of the author's other requests on that day, including those of deleted comments."""
     today = turn.actor.id, f"{turn.at:%Y-%m-%d}"
-    return {key for *day, key in state.requests if tuple(day) == today and key != turn.key}
+    return {key for *day, key in state.heard.requests if tuple(day) == today and key != turn.key}

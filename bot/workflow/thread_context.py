@@ -20,7 +20,7 @@ from bot.core.names import CommitId, SessionId
 from bot.core.paths import Further
 from bot.core.publishing_check import PublishingFacts
 from bot.core.secrets.redaction import Redactor
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.work import ThreadLocation
 from bot.ports import Dialogue, Journal, Pulls, Workspace
 from bot.workflow.harness_access import CheckAccess, Receipts, TaskAccess
@@ -54,12 +54,12 @@ async def nothing_hinders(branch: str) -> PublishingFacts:  # noqa: ARG001 - as 
 
 def separate_session(state: ThreadState) -> SessionId:
     """Return a separate session for approved work, so that only the approved document passes from planning to it."""
-    return state.work_session
+    return state.request.work_session
 
 
 def planning_session(state: ThreadState) -> SessionId:
     """Return the planning session, for work that was approved by the person who watched the planning."""
-    return state.planning_session
+    return state.request.planning_session
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,4 +217,4 @@ class ThreadContext:
 
 def working_mode(context: ThreadContext, state: ThreadState) -> Mode:
     """Return the mode in which approved work runs: chosen on the thread, else as configured."""
-    return Mode(state.chosen_mode or context.settings.mode)
+    return Mode(state.approval.chosen_mode or context.settings.mode)

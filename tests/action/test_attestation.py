@@ -10,7 +10,8 @@ from bot.config.settings import RECEIPTS
 from bot.core.gate import Stage, Thread
 from bot.core.moves import Published
 from bot.core.names import CommitId
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
+from bot.core.thread.work import WorkState
 from bot.receipts.envelope import sign_statement
 from bot.receipts.signing_keys import ReceiptKey
 from tests.action.test_main import Host, Run, at, given, ran, standing
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.req("RC1")
 def published(commit: CommitId = COMMIT) -> ThreadState:
     """Return a thread with a pull request."""
     made = Published(branch="b", commit=commit, pull_request="https://g/o/r/pull/9", pull_number=9)
-    return standing(Stage.IN_REVIEW, published=made)
+    return standing(Stage.IN_REVIEW, work=WorkState(published=made))
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ async def test_the_receipt_and_its_predicate(ran: Run, receipt: Path) -> None:
 
 async def test_a_sweep_reports_what_it_published(ran: Run, receipt: Path) -> None:
     """Of several threads that a scheduled run looks at, the one with a receipt of this job; an event has its own."""
-    waits, ready = standing(Stage.AWAITING_APPROVAL), replace(published(), thread=Thread(Stage.AWAITING_APPROVAL))
+    waits, ready = standing(Stage.AWAITING_APPROVAL), replace(published(), gate=Thread(Stage.AWAITING_APPROVAL))
     done = await ran(Host({4: [waits], 5: [ready]}, (at(4), at(5))))
     assert (done.outputs["thread"], done.outputs["receipt"]) == ("5", str(receipt))
     done = await ran(Host({3: [waits], 5: [ready]}, (at(5),)), 3)

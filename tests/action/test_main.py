@@ -24,8 +24,11 @@ from bot.core.gate import Stage, Thread
 from bot.core.moves import Failed, Noted
 from bot.core.names import ThreadAddress
 from bot.core.notes import Heard
-from bot.core.thread_parts import RequestResult, UnpostedText
-from bot.core.thread_state import ThreadState
+from bot.core.thread.costs import CostState
+from bot.core.thread.heard import HeardState, UnpostedText
+from bot.core.thread.request import RequestState
+from bot.core.thread.state import ThreadState
+from bot.core.thread.work import WorkState
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 EARLIER = NOW - timedelta(hours=1)
@@ -43,9 +46,9 @@ def standing(stage: Stage, **facts: Any) -> ThreadState:
     return ThreadState(Thread(stage=stage), 1, **facts)
 
 
-def owed(event: JournalEvent, when: datetime) -> tuple[UnpostedText, ...]:
+def owed(event: JournalEvent, when: datetime) -> HeardState:
     """Return a text that is owed to people since that time."""
-    return (UnpostedText(1, when, event),)
+    return HeardState(unposted_texts=(UnpostedText(1, when, event),))
 
 
 @dataclass
@@ -165,20 +168,28 @@ async def test_the_events_thread_comes_first_then_the_others(ran: Run) -> None:
 
 
 LEFT: dict[str, tuple[ThreadState, bool]] = {
-    "work of a job that is at it": (standing(Stage.EXECUTING, run="8"), False),
-    "work of a job that is gone": (standing(Stage.EXECUTING, run="7"), True),
+    "work of a job that is at it": (standing(Stage.EXECUTING, work=WorkState(run="8")), False),
+    "work of a job that is gone": (standing(Stage.EXECUTING, work=WorkState(run="7")), True),
     "work of nobody knows who": (standing(Stage.EXECUTING), False),
-    "what this job took in": (standing(Stage.PLANNING, run="9"), True),
-    "a plan that waits": (standing(Stage.AWAITING_APPROVAL, run="8"), True),
-    "nothing to do": (standing(Stage.FAILED, run="7"), False),
-    "an outcome to be told": (standing(Stage.FAILED, run="7", unposted_texts=owed(READY, LATELY)), True),
+    "what this job took in": (standing(Stage.PLANNING, work=WorkState(run="9")), True),
+    "a plan that waits": (standing(Stage.AWAITING_APPROVAL, work=WorkState(run="8")), True),
+    "nothing to do": (standing(Stage.FAILED, work=WorkState(run="7")), False),
+    "an outcome to be told": (standing(Stage.FAILED, work=WorkState(run="7"), heard=owed(READY, LATELY)), True),
     "an outcome that somebody is about to tell": (
-        standing(Stage.FAILED, run="8", unposted_texts=owed(READY, LATELY)),
+        standing(Stage.FAILED, work=WorkState(run="8"), heard=owed(READY, LATELY)),
         False,
     ),
-    "a reply that somebody is about to give": (standing(Stage.DONE, run="7", unposted_texts=owed(HELP, LATELY)), False),
-    "a reply that was left behind": (standing(Stage.DONE, run="7", unposted_texts=owed(HELP, EARLIER)), True),
-    "a turn that was kept": (standing(Stage.IN_REVIEW, run="7", kept_turns=(Noted(said=SAID, kept=True),)), True),
+    "a reply that somebody is about to give": (
+        standing(Stage.DONE, work=WorkState(run="7"), heard=owed(HELP, LATELY)),
+        False,
+    ),
+    "a reply that was left behind": (standing(Stage.DONE, work=WorkState(run="7"), heard=owed(HELP, EARLIER)), True),
+    "a turn that was kept": (
+        standing(
+            Stage.IN_REVIEW, work=WorkState(run="7"), request=RequestState(kept_turns=(Noted(said=SAID, kept=True),))
+        ),
+        True,
+    ),
 }
 
 
@@ -275,7 +286,10 @@ async def test_a_dry_run_ends_with_the_plan(ran: Run, stage: Stage, asked: list[
 
 async def test_it_waits_for_the_approval(ran: Run) -> None:
     """A reaction is seen at the next poll, and the work goes on in the same job."""
-    records = [standing(Stage.AWAITING_APPROVAL), standing(Stage.IN_REVIEW, pull_request_url="https://g/o/r/pull/9")]
+    records = [
+        standing(Stage.AWAITING_APPROVAL),
+        standing(Stage.IN_REVIEW, work=WorkState(pull_request_url="https://g/o/r/pull/9")),
+    ]
     host = Host({3: list(records)}, moved=lambda polls: polls == 2)
     done = await ran(host, 3, INPUT_APPROVAL_WAIT_MINUTES="5")
     assert (done.host.asked, done.seconds) == (["look 3", "changed", "changed", "look 3", "open"], 30)
@@ -285,7 +299,9 @@ async def test_it_waits_for_the_approval(ran: Run) -> None:
 
 async def test_what_it_used(ran: Run) -> None:
     """Cost and tokens are those of the whole thread, over all its sessions; empty where the journal has none."""
-    used = standing(Stage.IN_REVIEW, session_tokens={"plan-1": (12_000, 340), "work-1": (345, 6)}, cost_usd=1.25)
+    used = standing(
+        Stage.IN_REVIEW, costs=CostState(1.25, tokens_by_session={"plan-1": (12_000, 340), "work-1": (345, 6)})
+    )
     done = await ran(Host({3: [used]}), 3)
     assert [done.outputs[name] for name in ("cost_usd", "tokens_input", "tokens_output")] == ["1.2500", "12345", "346"]
     done = await ran(Host({3: [standing(Stage.IN_REVIEW)]}), 3)
@@ -326,7 +342,11 @@ async def test_one_thread_that_fails_does_not_stop_the_sweep(ran: Run) -> None:
 @pytest.mark.parametrize(("when", "code"), ((NOW, 5), (EARLIER, 0)))
 async def test_failed_work_fails_the_job_once(ran: Run, when: datetime, code: int) -> None:
     """The job in which the work failed is red; a later one that meets the same failure is not."""
-    failed = standing(Stage.FAILED, failed_at=when, result=RequestResult(detail="no `way`\n::error::x"))
+    failed = standing(
+        Stage.FAILED,
+        work=WorkState(failed_at=when),
+        request=RequestState(detail="no `way`\n::error::x"),
+    )
     done = await ran(Host({3: [failed]}), 3)
     assert done.code == code
     assert ("::error" in done.log) == (code == 5)

@@ -28,7 +28,7 @@ from bot.core.gate import Stage
 from bot.core.maintenance import Tick
 from bot.core.moves import Answered, Failed, MoveEvent
 from bot.core.names import CommitId, ThreadAddress, ThreadNumber
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.tracking_text import RUN_NOW
 from bot.core.transcript import Json
 from bot.core.work import ThreadLocation

@@ -64,14 +64,6 @@ def digests_are_named(tried: Try) -> bool:
     return named and (after.digest, after.plan) == (kept, before.plan)
 
 
-def turns_are_kept(tried: Try) -> bool:
-    """A turn that comes while approved work runs is kept, and each later request takes one."""
-    if tried.event.move == "noted" and tried.before.stage != "planning":
-        return bool(tried.after.kept == tried.before.kept + 1)
-    taken = tried.event.move == "requested" and tried.before.kept > 0
-    return bool(tried.after.kept == tried.before.kept - taken)
-
-
 def rounds_begin(tried: Try) -> bool:
     """A request after the merge begins a new round, and nothing else does."""
     begins = tried.event.move == "requested" and tried.before.stage == "done"
@@ -107,7 +99,6 @@ OF_WHAT_IS_TAKEN: Final[Mapping[str, Law]] = {
         one_effect_an_entry,
         answers_name_the_ask,
         digests_are_named,
-        turns_are_kept,
         rounds_begin,
     )
 }

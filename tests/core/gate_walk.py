@@ -2,10 +2,10 @@
 
 A gate is a module, so that planted mutations of bot/core/gate.py can be walked as well as the real one.
 
-How the walk stays finite: `step` looks at counters only for equality with the event's ask and for "is any turn kept",
-and at digests only for equality with each other. So after each try, whose laws are checked on the true values, counters
-above one are folded to one (`_COUNTERS`) and digests are renamed: the plan in force is PLAN, an approval of
-it is PLAN too, and an approval of anything else would stay visible as STRAY.
+How the walk stays finite: `step` looks at counters only for equality with the event's ask, and at digests only for
+equality with each other. So after each try, whose laws are checked on the true values, counters above one are folded to
+one (`_COUNTERS`) and digests are renamed: the plan in force is PLAN, an approval of it is PLAN too, and an approval of
+anything else would stay visible as STRAY.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ from bot.core.errors import IllegalEvent
 Gate: TypeAlias = ModuleType
 PLAN, OTHER, STRAY = "aa", "bb", "cc"
 
-_COUNTERS: Final = ("ask", "plan", "round", "kept")
+_COUNTERS: Final = ("ask", "plan", "round")
 
 # The table once more, written by hand: a stage, and where each move leads from it.
 _ROWS: Final = """

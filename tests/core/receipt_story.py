@@ -16,8 +16,7 @@ from bot.core.names import CommitId, RepositoryId
 from bot.core.notes import Note, Unknown
 from bot.core.plan import PlanDocument
 from bot.core.receipt import Builder, ReceiptSubject, receipt_statement
-from bot.core.thread_fold import apply
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState, apply
 from bot.core.transcript import Json
 from tests.core.journal_histories import PLAN as SHORT_PLAN
 
@@ -92,7 +91,7 @@ def entries_of(events: Sequence[JournalEvent]) -> tuple[Entry, ...]:
     state, found = ThreadState(), list[Entry]()
     for n, event in enumerate(events, start=1):
         answers = not isinstance(event, Unknown) and event.kind in ANSWERS
-        answer = replace(event, ask=state.thread.ask) if answers else event
+        answer = replace(event, ask=state.gate.ask) if answers else event
         at = NOW + timedelta(minutes=10 * (n - 1))
         state = apply(state, answer, at)
         digest = hashlib.sha256(f"{n}".encode()).hexdigest()

@@ -16,9 +16,8 @@ from bot.core.moves import Closed, Planned, Proposed, Published, Rejected, Reque
 from bot.core.names import CommitId
 from bot.core.notes import FindingOffered, OccurrenceDue, PullRequestEnded
 from bot.core.plan import PlanDocument, canonical_bytes, from_json
-from bot.core.task_history import MOST_REJECTED, TaskHistory, add_move, add_task_note
-from bot.core.thread_fold import apply
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState, apply
+from bot.core.thread.task import MOST_REJECTED, TaskHistory, add_move, add_task_note
 from tests.core.test_plan import LITERAL, PLAN
 from tests.core.test_task_history import BEGAN, DUE, KEY, REQUEST, TASK
 
@@ -49,10 +48,10 @@ def test_findings_are_shown() -> None:
 
 def rejected(state: ThreadState, plan: PlanDocument) -> ThreadState:
     """Let the thread plan that, and people reject it."""
-    ask = state.thread.ask
+    ask = state.gate.ask
     state = apply(state, Planned(plan=plan, ask=ask, digest=plan.digest), BEGAN)
-    state = apply(state, Proposed(shown="c", ask=state.thread.ask, digest=plan.digest), BEGAN)
-    return apply(state, Rejected(by=("ada",), ask=state.thread.ask, digest=plan.digest), BEGAN)
+    state = apply(state, Proposed(shown="c", ask=state.gate.ask, digest=plan.digest), BEGAN)
+    return apply(state, Rejected(by=("ada",), ask=state.gate.ask, digest=plan.digest), BEGAN)
 
 
 def begun(state: ThreadState, n: int) -> ThreadState:

@@ -69,9 +69,7 @@ def _enlarged(tried: Try) -> tuple[Thread, Event]:
     old, event = tried.before, tried.event
     renamed = {digest: digest and Digest(f"{digest}-long") for digest in (None, old.digest, old.approved, event.digest)}
     ask = None if event.ask is None else event.ask + 40
-    thread = Thread(
-        old.stage, old.ask + 40, old.round + 3, old.plan + 7, renamed[old.digest], renamed[old.approved], old.kept * 9
-    )
+    thread = Thread(old.stage, old.ask + 40, old.round + 3, old.plan + 7, renamed[old.digest], renamed[old.approved])
     return thread, Event(event.move, ask, renamed[event.digest])
 
 
@@ -127,15 +125,6 @@ def test_amendment() -> None:
     """Work that outgrew its plan goes back before the people: the approval of the smaller plan covers nothing."""
     thread = replay((*TO_WORK, Event(Move.EXECUTED, 4, A), Event(Move.OUTGREW, 5, B)))
     assert thread == Thread(Stage.PROPOSING, ask=6, plan=2, digest=B)
-
-
-def test_turns_while_work_runs() -> None:
-    """Turns that come while approved work runs are counted, and each request afterwards takes one."""
-    noted = (Event(Move.NOTED), Event(Move.NOTED))
-    busy = (*TO_WORK, *noted, Event(Move.EXECUTED, 4, A), Event(Move.NOTED), Event(Move.PUBLISHED, 5, A))
-    assert replay(busy).kept == 3
-    assert replay((*busy, Event(Move.REQUESTED))).kept == 2
-    assert replay((Event(Move.REQUESTED), Event(Move.NOTED))).kept == 0
 
 
 def test_second_round() -> None:

@@ -7,7 +7,7 @@ from bot.core.entry import Entry
 from bot.core.gate import TRANSITIONS, Move
 from bot.core.names import ThreadAddress
 from bot.core.notification import MOVES, Notification, notifications
-from bot.core.thread_fold import fold_entries
+from bot.core.thread.state import fold_entries
 from bot.core.transcript import Json
 from tests.core.journal_histories import BEGAN, histories
 
@@ -45,9 +45,9 @@ def test_what_a_notification_says() -> None:
             kind, waiting_for = MOVES[each.entries[-1].kind]
             assert (payload["type"], payload["data"]["waiting_for"]) == (kind, waiting_for)
             assert payload["data"]["stage"] == state.stage
-            assert payload["data"]["plan_digest"] == state.thread.digest
-            assert payload["data"]["pull_request"] == (state.pull_request_url or None)
-            assert payload["data"]["title"] == (state.current_request.title or "")
+            assert payload["data"]["plan_digest"] == state.gate.digest
+            assert payload["data"]["pull_request"] == (state.work.pull_request_url or None)
+            assert payload["data"]["title"] == (state.request.current.title or "")
             found.append(payload["data"])
     assert {each["stage"] for each in found} >= {"awaiting_approval", "asked", "answered", "failed", "limit"}
     assert {each["repository"] for each in found} == {"octo/hello"}

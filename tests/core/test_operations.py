@@ -16,9 +16,8 @@ from bot.core.notes import Operated
 from bot.core.operations import IssueState, Operation, OperationKind, check_operations, check_targets
 from bot.core.plan import Contract, canonical_bytes, from_json
 from bot.core.standing import Standing, standing_objection
-from bot.core.task_history import TaskHistory, TaskOccurrence, add_move
-from bot.core.thread_fold import apply
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState, apply
+from bot.core.thread.task import TaskHistory, TaskOccurrence, add_move
 from tests.core.test_plan import LITERAL, PLAN
 
 LABEL: Final = Operation(OperationKind.ADD_LABEL, 7, "a|b `c`", "0123456789abcdef")
@@ -126,7 +125,7 @@ def test_what_came_of_an_occurrence() -> None:
 @pytest.mark.req("MT7")
 def test_operations_of_the_plan_in_force_are_remembered() -> None:
     """An entry about another plan says nothing of this one."""
-    state = replace(ThreadState(), thread=Thread(digest=PLAN.digest))
+    state = ThreadState(Thread(digest=PLAN.digest))
     entry = Operated(digest=PLAN.digest, operation=0, outcome="done", seen="s")
     other = replace(entry, digest=ALONE.digest)
-    assert apply(apply(state, other, NOW), entry, NOW).finished_operations == (entry,)
+    assert apply(apply(state, other, NOW), entry, NOW).work.finished_operations == (entry,)

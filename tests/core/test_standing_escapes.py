@@ -14,7 +14,7 @@ from bot.core.notes import TaskChanged
 from bot.core.operations import Operation, OperationKind
 from bot.core.plan import Contract, PlanDocument
 from bot.core.standing import standing_objection
-from bot.core.task_history import add_move, add_task_note
+from bot.core.thread.task import add_move, add_task_note
 from tests.core.test_standing import PLAN, STANDING
 from tests.core.test_task_history import ANSWER, APPROVED, BEGAN, DUE, KEY, REQUEST, WILL, known
 from tests.rows import every_row

@@ -29,8 +29,8 @@ from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.notes import OccurrenceDue, OccurrenceEnded, TaskChanged
 from bot.core.plan import Contract, PlanDocument
 from bot.core.question import Grant
-from bot.core.task_history import REMEMBERED, TaskHistory, add_move, add_task_note
-from bot.core.thread_fold import fold_entries
+from bot.core.thread.state import fold_entries
+from bot.core.thread.task import REMEMBERED, TaskHistory, add_move, add_task_note
 from tests.rows import every_row
 
 BEGAN = datetime(2026, 11, 23, tzinfo=UTC)

@@ -21,7 +21,7 @@ from bot.core.names import CommitId, RepositoryId, ThreadNumber, ToolUseId
 from bot.core.plan import Contract, Hidden, PlanDocument
 from bot.core.pull import PullRequest
 from bot.core.question import Asking, AskKind, IgnoredAnswer, IgnoreReason, Option, Question, permission
-from bot.core.task_history import TaskOccurrence
+from bot.core.thread.task import TaskOccurrence
 from bot.github.dialogue import plan_comment
 from tests.rows import every_row
 

@@ -33,9 +33,8 @@ from bot.core.moves import (
 from bot.core.names import CommitId
 from bot.core.notes import Explained, Folded, Heard, Note, Noticed, Prepared, Taken, Told, Unknown
 from bot.core.plan import Hidden
-from bot.core.thread_fold import apply
-from bot.core.thread_parts import NEVER
-from bot.core.thread_state import ThreadState
+from bot.core.thread.entry_step import NEVER
+from bot.core.thread.state import ThreadState, apply
 from tests.core.journal_histories import PLAN
 from tests.rows import every_row
 
@@ -55,7 +54,7 @@ def after(*events: MoveEvent | Note) -> ThreadState:
     state = ThreadState()
     for n, event in enumerate(events):
         answers = isinstance(event, Unknown) or event.kind in ANSWERS
-        answer = replace(event, ask=state.thread.ask) if answers else event
+        answer = replace(event, ask=state.gate.ask) if answers else event
         state = apply(state, answer, NOW + timedelta(minutes=n))
     return state
 
@@ -69,16 +68,16 @@ def heard(key: str = "t9", who: int = 7, **facts: object) -> Heard:
 def test_turn_and_plan_come_back_as_they_went_in() -> None:
     """Who asked what, on which commit, and the plan document."""
     now = after(REQUESTED, PLANNED)
-    assert (now.stage, now.position, now.turn, now.base) == (Stage.PROPOSING, 2, TURN, BASE)
-    assert now.plan == PLAN
-    assert now.plan.digest == now.thread.digest
+    assert (now.stage, now.position, now.request.turn, now.request.base) == (Stage.PROPOSING, 2, TURN, BASE)
+    assert now.plan.current == PLAN
+    assert now.plan.current.digest == now.gate.digest
 
 
 @pytest.mark.req("PR2")
 def test_a_retry_goes_on_in_the_same_session() -> None:
     """The planning session is named after the turn, not after the try."""
     again = after(REQUESTED, FAILED, Retried())
-    assert after(REQUESTED).planning_session == again.planning_session
+    assert after(REQUESTED).request.planning_session == again.request.planning_session
     assert again.stage is Stage.PLANNING
 
 
@@ -144,8 +143,8 @@ def test_a_round_is_finished_when_the_people_know() -> None:
     """An outcome that is owed is unposted: until it is told, the same request goes on instead of beginning anew."""
     owing = after(REQUESTED, _STORIES["answered"])
     told = after(REQUESTED, _STORIES["answered"], Told(answers=2))
-    assert (owing.is_finished, [unposted.n for unposted in owing.unposted_texts]) == (False, [2])
-    assert (told.is_finished, told.unposted_texts) == (True, ())
+    assert (owing.is_finished, [unposted.n for unposted in owing.heard.unposted_texts]) == (False, [2])
+    assert (told.is_finished, told.heard.unposted_texts) == (True, ())
 
 
 @pytest.mark.req("PR3")
@@ -155,8 +154,8 @@ def test_a_kept_turn_begins_when_approved_work_is_over() -> None:
     assert not after(*begun).can_begin_kept_turn
     assert after(*begun, FAILED).can_begin_kept_turn
     assert not after(*story("7:asks failed")).can_begin_kept_turn
-    begins = Requested(said=after(*begun).kept_turns[0].said, base=BASE)
-    assert after(*begun, FAILED, begins).kept_turns == ()
+    begins = Requested(said=after(*begun).request.kept_turns[0].said, base=BASE)
+    assert after(*begun, FAILED, begins).request.kept_turns == ()
 
 
 @pytest.mark.req("L5")
@@ -164,8 +163,8 @@ def test_the_cost_is_the_sum_of_what_was_journaled() -> None:
     """All entries count, whichever process wrote them; where nothing was priced the cost is unknown, not zero."""
     planned = replace(PLANNED, cost_usd=0.25, session="plan-1")
     now = after(REQUESTED, planned, heard(cost_usd=0.5, session="plan-1"))
-    assert (now.cost_usd, now.session_costs) == (0.75, {"plan-1": 0.75})
-    assert after(REQUESTED, PLANNED).cost_usd is None
+    assert (now.costs.total_usd, now.costs.by_session) == (0.75, {"plan-1": 0.75})
+    assert after(REQUESTED, PLANNED).costs.total_usd is None
 
 
 @pytest.mark.req("L5")
@@ -173,28 +172,28 @@ def test_the_tokens_are_the_sum_of_what_was_journaled() -> None:
     """As for the cost; entries of a version that journaled none add nothing."""
     planned = replace(PLANNED, cost_usd=0.25, session="plan-1", tokens_input=100, tokens_output=10)
     now = after(REQUESTED, planned, heard(cost_usd=0.5, session="work-1"), heard(tokens_output=1, session="work-1"))
-    assert now.tokens == (100, 11)
-    assert now.consumption("plan-1") == Consumption(0.25, 100, 10)
-    assert now.consumption("work-1") == Consumption(0.5, 0, 1)
-    assert now.consumption("work-2") == Consumption()
+    assert now.costs.tokens == (100, 11)
+    assert now.costs.consumption("plan-1") == Consumption(0.25, 100, 10)
+    assert now.costs.consumption("work-1") == Consumption(0.5, 0, 1)
+    assert now.costs.consumption("work-2") == Consumption()
 
 
 @pytest.mark.req("E4")
 def test_the_newest_run_is_at_the_thread() -> None:
     """Whoever began, or took over, is named; a thread that no job was at names nobody."""
     begun = replace(REQUESTED, run="7")
-    assert after(begun).run == "7"
-    assert after(begun, Taken(run="8"), heard()).run == "8"
-    assert after(REQUESTED).run == ""
+    assert after(begun).work.run == "7"
+    assert after(begun, Taken(run="8"), heard()).work.run == "8"
+    assert after(REQUESTED).work.run == ""
 
 
 @pytest.mark.req("A5")
 def test_why_a_plan_waits_is_said_of_each_plan() -> None:
     """What was said of the plan before it is not said of this one."""
     first = (REQUESTED, PLANNED, PROPOSED, Explained(reasons="too low"))
-    assert after(*first[:3]).posted_explanation == ""
-    assert after(*first, heard()).posted_explanation == "too low"
-    assert after(*first, REQUESTED, PLANNED, PROPOSED).posted_explanation == ""
+    assert after(*first[:3]).plan.posted_explanation == ""
+    assert after(*first, heard()).plan.posted_explanation == "too low"
+    assert after(*first, REQUESTED, PLANNED, PROPOSED).plan.posted_explanation == ""
 
 
 @pytest.mark.req("X1")
@@ -202,25 +201,25 @@ def test_what_was_hidden_counts_once() -> None:
     """A request and what was added to it each tell of their own; the newest tells of all else on the thread, too."""
     own = replace(REQUESTED, said=replace(TURN, hidden=Hidden.of(("a",))))
     noted = Noted(said=replace(TURN, key="t2", hidden=Hidden.of(("b",))))
-    assert after(own, noted).hidden == Hidden(2, ("a", "b"))
-    assert after(own, replace(noted, beside=Hidden.of(("a", "c")))).hidden == Hidden(3, ("b", "a", "c"))
+    assert after(own, noted).request.hidden == Hidden(2, ("a", "b"))
+    assert after(own, replace(noted, beside=Hidden.of(("a", "c")))).request.hidden == Hidden(3, ("b", "a", "c"))
 
 
 @pytest.mark.req("S9")
 def test_strangers_count_from_the_request_on() -> None:
     """Words that may be a stranger's, said since the newest request, or in it, make it untrusted; older ones do not."""
     stranger = replace(TURN, key="t2", strangers=True)
-    assert not after(REQUESTED, heard()).untrusted
-    assert after(REQUESTED, Heard(said=stranger)).untrusted
-    assert after(replace(REQUESTED, said=replace(TURN, foreign=True))).untrusted
-    assert not after(REQUESTED, Heard(said=stranger), FAILED, REQUESTED).untrusted
+    assert not after(REQUESTED, heard()).request.untrusted
+    assert after(REQUESTED, Heard(said=stranger)).request.untrusted
+    assert after(replace(REQUESTED, said=replace(TURN, foreign=True))).request.untrusted
+    assert not after(REQUESTED, Heard(said=stranger), FAILED, REQUESTED).request.untrusted
 
 
 def test_the_first_set_up_of_a_request_counts() -> None:
     """Later ones find the work beside what was set up; another request begins anew."""
     first, second = Prepared(left={"a": "gone"}), Prepared(left={"a": "gone", "b": "gone"})
-    assert after(REQUESTED, first, second).setup == first
-    assert after(REQUESTED, first, FAILED, REQUESTED).setup is None
+    assert after(REQUESTED, first, second).request.setup == first
+    assert after(REQUESTED, first, FAILED, REQUESTED).request.setup is None
 
 
 def test_who_was_refused_or_asked_too_much() -> None:
@@ -228,9 +227,9 @@ def test_who_was_refused_or_asked_too_much() -> None:
     day = "2026-11-20"
     again = heard("t10", refused=day), heard("t11", refused=day), heard("t12", 8, refused=day)
     now = after(REQUESTED, *again, heard("t13", quota=day))
-    assert now.refusals == {(day, 7): 2, (day, 8): 1}
-    assert now.over_quota == {(day, 7): 1}
-    assert now.requests == {(7, day, "t1")}
+    assert now.heard.refusals == {(day, 7): 2, (day, 8): 1}
+    assert now.heard.over_quota == {(day, 7): 1}
+    assert now.heard.requests == {(7, day, "t1")}
 
 
 def test_commands_that_were_answered_are_counted_by_day_and_author() -> None:
@@ -239,26 +238,26 @@ def test_commands_that_were_answered_are_counted_by_day_and_author() -> None:
     answered = replace(heard("t10"), owes="Help."), replace(heard("t11", 8), owes="Help.")
     stopped, retried = (kind(said=replace(TURN, key=key)) for kind, key in ((Stopped, "t13"), (Retried, "t14")))
     now = after(REQUESTED, *answered, heard("t12"), stopped, retried, Stopped(), Retried())
-    assert now.answered == {(day, 7): 2, (day, 8): 1}
+    assert now.heard.answered == {(day, 7): 2, (day, 8): 1}
 
 
 def test_when_an_issues_own_words_were_accepted() -> None:
     """As a request, or as what was answered; not where they were refused, or beyond the quota."""
     issue = replace(TURN, key="issue")
-    assert after(replace(REQUESTED, said=issue)).opening_accepted == (NOW, NOW)
-    assert after(Heard(said=issue, owes="Help.")).opening_accepted == (NOW, NOW)
-    assert after(Heard(said=issue, owes="Enough.", quota="2026-11-20")).opening_accepted is None
-    assert after(Heard(said=issue, refused="2026-11-20")).opening_accepted is None
-    assert after(REQUESTED).opening_accepted is None
+    assert after(replace(REQUESTED, said=issue)).heard.opening_accepted == (NOW, NOW)
+    assert after(Heard(said=issue, owes="Help.")).heard.opening_accepted == (NOW, NOW)
+    assert after(Heard(said=issue, owes="Enough.", quota="2026-11-20")).heard.opening_accepted is None
+    assert after(Heard(said=issue, refused="2026-11-20")).heard.opening_accepted is None
+    assert after(REQUESTED).heard.opening_accepted is None
 
 
 def test_who_decided_last() -> None:
     """An approval or a rejection, with the time of its entry; work that failed is remembered by its time."""
     approved = after(REQUESTED, PLANNED, PROPOSED, APPROVED)
-    assert approved.decision is not None
-    assert (approved.decision.by, approved.decision.at) == (("maya",), NOW + timedelta(minutes=3))
-    assert (after(REQUESTED).decision, after(REQUESTED).failed_at) == (None, NEVER)
-    assert after(REQUESTED, FAILED).failed_at == NOW + timedelta(minutes=1)
+    assert approved.approval.decision is not None
+    assert (approved.approval.decision.by, approved.approval.decision.at) == (("maya",), NOW + timedelta(minutes=3))
+    assert (after(REQUESTED).approval.decision, after(REQUESTED).work.failed_at) == (None, NEVER)
+    assert after(REQUESTED, FAILED).work.failed_at == NOW + timedelta(minutes=1)
 
 
 @pytest.mark.req("A5")
@@ -267,28 +266,28 @@ def test_a_plan_that_lost_its_force() -> None:
     later = replace(REQUESTED, said=replace(TURN, key="t2", at=NOW + timedelta(hours=1)))
     waits = (REQUESTED, PLANNED, PROPOSED, later, FAILED)
     void = after(*waits)
-    assert void.voided is not None
-    assert (void.has_void_plan, void.awaits_decision, void.voided.folded) == (True, True, None)
-    assert void.voided.since == NOW + timedelta(hours=1)
+    assert void.plan.voided is not None
+    assert (void.has_void_plan, void.plan.awaits_decision, void.plan.voided.folded) == (True, True, None)
+    assert void.plan.voided.since == NOW + timedelta(hours=1)
     noticed = after(*waits, Folded(folded=1, shown="c1"), Noticed(owes="No."))
-    assert noticed.voided is not None
-    assert (noticed.voided.folded, noticed.voided.noticed) == (1, True)
-    assert noticed.posted_notices == {"No."}
-    assert after(*waits, later, PLANNED, PROPOSED).voided is None
+    assert noticed.plan.voided is not None
+    assert (noticed.plan.voided.folded, noticed.plan.voided.noticed) == (1, True)
+    assert noticed.plan.posted_notices == {"No."}
+    assert after(*waits, later, PLANNED, PROPOSED).plan.voided is None
     closed = after(REQUESTED, PLANNED, PROPOSED, Closed())
-    assert closed.voided is not None
-    assert closed.voided.since == NOW + timedelta(minutes=3)
-    assert not after(REQUESTED, PLANNED, PROPOSED, APPROVED, FAILED).awaits_decision
+    assert closed.plan.voided is not None
+    assert closed.plan.voided.since == NOW + timedelta(minutes=3)
+    assert not after(REQUESTED, PLANNED, PROPOSED, APPROVED, FAILED).plan.awaits_decision
 
 
 def test_what_the_newest_request_led_to() -> None:
     """Plan, work and branch of an earlier request are not those of the newest."""
     done = after(*story("7:asks plan shown approved executed published"))
-    assert (done.result.plan, done.result.branch, done.result.commit) == (PLAN, "b", MADE)
-    assert done.result.work is not None
-    failed = after(*story("7:asks plan shown approved executed published 7:asks failed")).result
+    assert (done.request.plan, done.request.branch, done.request.commit) == (PLAN, "b", MADE)
+    assert done.request.work is not None
+    failed = after(*story("7:asks plan shown approved executed published 7:asks failed")).request
     assert (failed.plan, failed.work, failed.branch, failed.detail) == (None, None, "", "No.")
-    assert after(*story("7:asks answered")).result.answer == "Yes."
+    assert after(*story("7:asks answered")).request.answer == "Yes."
 
 
 @pytest.mark.req("PR5")
@@ -296,18 +295,37 @@ def test_a_plan_of_another_format_moves_the_thread() -> None:
     """Everything but the plan's text is known; who asks for that is refused, until a further request is planned."""
     theirs = Unknown(kind="planned", digest=PLAN.digest, cost_usd=0.5, unknown={"plan": {"v": 2}})
     now = after(REQUESTED, theirs, PROPOSED)
-    assert (now.stage, now.plans, now.cost_usd, now.newest_plan) == (Stage.AWAITING_APPROVAL, 1, 0.5, None)
+    assert (now.stage, now.plan.versions, now.costs.total_usd, now.plan.newest) == (
+        Stage.AWAITING_APPROVAL,
+        1,
+        0.5,
+        None,
+    )
     with pytest.raises(Refused, match="a plan in a format that this version cannot read"):
-        _ = now.plan
-    assert after(REQUESTED, theirs, PROPOSED, REQUESTED, PLANNED).plan == PLAN
+        _ = now.plan.current
+    assert after(REQUESTED, theirs, PROPOSED, REQUESTED, PLANNED).plan.current == PLAN
     with pytest.raises(Broken, match="no entry that is planned"):
-        _ = after(REQUESTED).plan
+        _ = after(REQUESTED).plan.current
 
 
 def test_finishing_is_of_one_run_of_the_work() -> None:
     """Whoever says `finish` ends the work that is under way; work that is resumed later goes on."""
     working = (REQUESTED, PLANNED, PROPOSED, APPROVED)
-    ask = after(*working).thread.ask
+    ask = after(*working).gate.ask
     assert not after(*working).is_finishing
     assert after(*working, heard(finish=ask)).is_finishing
     assert not after(*working, heard(finish=ask), FAILED, Resumed(digest=PLAN.digest)).is_finishing
+
+
+def test_a_thread_with_an_unposted_text_or_a_kept_turn_has_unfinished_turns() -> None:
+    assert not after(REQUESTED).has_unfinished_turns
+    assert after(REQUESTED, _STORIES["answered"]).has_unfinished_turns
+    assert after(*story("7:asks plan shown approved 8:keeps")).has_unfinished_turns
+
+
+@pytest.mark.req("E4")
+def test_a_thread_has_moved_by_a_move_or_by_another_run_and_not_by_a_turn() -> None:
+    begun = after(REQUESTED)
+    assert not after(REQUESTED, heard()).has_moved_since(begun)
+    assert after(REQUESTED, FAILED).has_moved_since(begun)
+    assert after(REQUESTED, Taken(run="8")).has_moved_since(begun)

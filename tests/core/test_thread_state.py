@@ -1,5 +1,6 @@
 """A thread's state is the fold of its journal: recorded histories lead to the values that they always led to."""
 
+import hashlib
 import json
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,16 +10,18 @@ import pytest
 from bot.core.actor import Actor
 from bot.core.entry import Entry, JournaledTurn
 from bot.core.errors import Broken, IllegalEvent
-from bot.core.events import encode_event
-from bot.core.gate import Stage
+from bot.core.events import decode_entries, encode_event
+from bot.core.gate import ON_ENTER, Stage
 from bot.core.moves import Approved, Failed
 from bot.core.notes import Heard
 from bot.core.plan import to_json
-from bot.core.thread_fold import apply_pending, fold_entries
-from bot.core.thread_state import LEFT_BEHIND, ThreadState
+from bot.core.receipt import receipt_statement
+from bot.core.thread.heard import LEFT_BEHIND
+from bot.core.thread.state import ThreadState, apply, apply_pending, fold_entries
 from bot.core.transcript import Json
 from tests.core.journal_histories import BEGAN, PLAN, histories
 from tests.core.journal_values import state_values
+from tests.core.receipt_story import BUILDER, SUBJECT
 
 RECORDED = [json.loads(line) for line in Path(__file__).with_name("journal_values.jsonl").read_text().splitlines()]
 
@@ -44,20 +47,35 @@ def test_what_no_verb_reads_back_is_harmless() -> None:
         assert fold_entries(story).position == len(story)
 
 
+@pytest.mark.req("PR5", "PR6")
+def test_generated_journals_lead_to_the_recorded_values() -> None:
+    """After each entry, the stage, the effect, and every value are what they were when their digest was recorded."""
+    digest = hashlib.sha256()
+    for story in histories(12, 60):
+        state = ThreadState()
+        for at, event in decode_entries(story):
+            state = apply(state, event, at)
+            values = state_values(state) if state.request.newest else {}
+            digest.update(json.dumps([state.stage, ON_ENTER.get(state.stage), state.gate.ask, values]).encode())
+        if any(entry.kind == "executed" for entry in story):
+            digest.update(json.dumps(receipt_statement(story, SUBJECT, BUILDER)).encode())
+    assert digest.hexdigest() == "c8b8c438300cf6cf082ef60539494f73651d975f79b0dc33352c3df42b4641cd"
+
+
 def test_a_journal_without_entries_is_a_thread_that_listens() -> None:
     """Nothing happened yet: no plan, nobody to ask, not finished."""
     empty = fold_entries(())
-    assert (empty.stage, empty.position, empty.is_finished, empty.heard_until) == (Stage.LISTENING, 0, False, None)
+    assert (empty.stage, empty.position, empty.is_finished, empty.heard.until) == (Stage.LISTENING, 0, False, None)
     with pytest.raises(Broken, match="no entry that is requested"):
-        _ = empty.planning_session
+        _ = empty.request.planning_session
     with pytest.raises(Broken, match="no entry that is planned"):
-        _ = empty.plan
+        _ = empty.plan.current
     with pytest.raises(Broken, match="no entry that is approved"):
-        _ = empty.current_approval
+        _ = empty.approval.current
     with pytest.raises(Broken, match="no entry that is executed"):
-        _ = empty.finished_work
+        _ = empty.work.current
     with pytest.raises(Broken, match="no entry that is asked"):
-        _ = empty.asking
+        _ = empty.question.asking
 
 
 def test_a_move_that_the_gate_does_not_have_is_refused() -> None:
@@ -75,22 +93,22 @@ def heard(minutes: int = 0, **facts: object) -> Heard:
 def test_what_is_pending_counts_and_is_not_written() -> None:
     """An entry that the journal does not have yet is part of the state; how many are written does not change."""
     state = apply_pending(ThreadState(), heard(owes="Help."), BEGAN)
-    assert (state.position, state.written, [unposted.n for unposted in state.unposted_texts]) == (1, 0, [1])
+    assert (state.position, state.written, [unposted.n for unposted in state.heard.unposted_texts]) == (1, 0, [1])
 
 
 def test_a_reply_is_left_behind_after_a_while() -> None:
     """A reply is posted by whoever heard; only one that is owed for long is posted by a look."""
     state = apply_pending(ThreadState(), heard(owes="Help."), BEGAN)
-    assert not state.texts_to_post(BEGAN + LEFT_BEHIND)
-    assert [unposted.n for unposted in state.texts_to_post(BEGAN + LEFT_BEHIND * 2)] == [1]
+    assert not state.heard.texts_to_post(BEGAN + LEFT_BEHIND)
+    assert [unposted.n for unposted in state.heard.texts_to_post(BEGAN + LEFT_BEHIND * 2)] == [1]
 
 
 def test_a_reply_is_found_by_session_and_call() -> None:
     """Each reply answers one call of one session; any other call has none."""
-    answered = next(state for state in map(fold_entries, histories(60, 60)) if state.replies)
-    newest = answered.replies[0]
-    assert answered.reply(newest.session, newest.call) is newest
-    assert answered.reply("plan-0", newest.call) is None
+    answered = next(state for state in map(fold_entries, histories(60, 60)) if state.question.replies)
+    newest = answered.question.replies[0]
+    assert answered.question.reply(newest.session, newest.call) is newest
+    assert answered.question.reply("plan-0", newest.call) is None
 
 
 def test_a_call_is_allowed_for_the_plan_in_force() -> None:
@@ -108,9 +126,9 @@ def test_a_call_is_allowed_for_the_plan_in_force() -> None:
         ),
     ]
     story = [Entry(n, BEGAN, kind, body) for n, (kind, body) in enumerate(moves, start=1)]
-    assert fold_entries(story).granted == {("Bash", "make")}
+    assert fold_entries(story).approval.granted == {("Bash", "make")}
     again = [Entry(7, BEGAN, "stopped", {}), Entry(8, BEGAN, "requested", moves[0][1])]
-    assert not fold_entries([*story, *again]).granted
+    assert not fold_entries([*story, *again]).approval.granted
 
 
 @pytest.mark.req("S12")
@@ -128,8 +146,8 @@ def test_all_planning_of_a_request_has_one_ask() -> None:
     ]
     story = [Entry(n, BEGAN, kind, body) for n, (kind, body) in enumerate(moves, start=1)]
     states = [fold_entries(story[:length]) for length in range(len(story) + 1)]
-    assert [state.planning_ask for state in states] == [0, 1, 1, 1, 1, 1, 5, 5, 7]
-    assert [state.is_planned for state in states] == [*[False] * 4, True, True, False, True, False]
+    assert [state.request.planning_ask for state in states] == [0, 1, 1, 1, 1, 1, 5, 5, 7]
+    assert [state.request.is_planned for state in states] == [*[False] * 4, True, True, False, True, False]
 
 
 def test_a_reason_is_that_of_the_newest_request() -> None:
@@ -139,7 +157,7 @@ def test_a_reason_is_that_of_the_newest_request() -> None:
     answered = ("answered", {"answer": "Yes.", "owes": "Yes.", "ask": 2})
 
     def reason(*moves: tuple[str, Json]) -> str:
-        return fold_entries([Entry(n, BEGAN, *move) for n, move in enumerate(moves, start=1)]).result.detail
+        return fold_entries([Entry(n, BEGAN, *move) for n, move in enumerate(moves, start=1)]).request.detail
 
     assert reason(request, failed) == "it refused"
     assert reason(request, failed, request, answered) == ""

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from bot.core.maintenance import ScheduledTask
-from bot.core.task_history import TaskOccurrence
+from bot.core.thread.task import TaskOccurrence
 from bot.core.tracking_text import (
     PROMPT_SHOWN,
     REMOVED,

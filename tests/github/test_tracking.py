@@ -8,7 +8,7 @@ import pytest
 
 from bot.core.maintenance import ScheduledTask, TaskFinding, Tick
 from bot.core.names import ThreadNumber
-from bot.core.task_history import TaskOccurrence
+from bot.core.thread.task import TaskOccurrence
 from bot.core.tracking_text import (
     OFFER_AGAIN,
     RUN_NOW,

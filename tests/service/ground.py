@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.github.relevance import KnownBot
 from bot.service.delivery_log import Delivery
 from bot.service.host_port import CheckedThread

@@ -12,7 +12,7 @@ import pytest
 
 from bot.core.errors import Conflict, Transient
 from bot.core.names import ThreadAddress
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.github.errors import Forbidden, Missing
 from bot.service.delivery_log import Delivery
 from bot.service.fairness import FairShares, FairSlots

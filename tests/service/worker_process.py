@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from bot.config.settings import ServiceSettings
 from bot.core.names import ThreadAddress
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.service.queue.job_worker import Pace
 from bot.service.queue.postgres_queue import PostgresQueue
 from bot.store.postgres.database import Database

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bot.compose.worker_process import forced_exit_timer
 from bot.core.names import ThreadAddress
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.logs import setup
 from bot.service.service import Service
 from tests.service.ground import Host, settings

@@ -22,7 +22,7 @@ from bot.core.entry import JournaledTurn
 from bot.core.moves import MoveEvent, Requested
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.transcript import Json
 from bot.core.work import LocalRun, ThreadLocation
 from bot.ports import ModelRequest

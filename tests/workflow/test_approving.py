@@ -40,7 +40,7 @@ async def test_two_approve_high_risk() -> None:
     ground.thread.decide(ADA)
     assert "approved" not in await ground.kinds()
     await ground.look()
-    assert (await ground.state()).current_approval.by == ("maya", "ada")
+    assert (await ground.state()).approval.current.by == ("maya", "ada")
 
 
 @pytest.mark.req("A5", "PR3")

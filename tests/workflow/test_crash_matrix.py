@@ -15,7 +15,7 @@ import pytest
 
 from bot.core.approval import Opinion
 from bot.core.gate import Stage
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
 from bot.workflow.thread_context import WorkSettings
@@ -180,8 +180,8 @@ def _asked(ground: Ground) -> list[tuple[bool, int]]:
 
 def _tokens_fit_cost(state: ThreadState) -> bool:
     """Return whether the journal has the tokens of exactly the answers whose price it has: each once, none twice."""
-    answers = round((state.cost_usd or 0.0) / PRICE_USD)
-    return answers > 0 and state.tokens == (100 * answers, 10 * answers)
+    answers = round((state.costs.total_usd or 0.0) / PRICE_USD)
+    return answers > 0 and state.costs.tokens == (100 * answers, 10 * answers)
 
 
 @pytest.mark.req("E1", "E3", "PR2", "PR3")

@@ -20,7 +20,7 @@ async def test_request_edited_while_it_is_planned_is_planned_as_edited() -> None
     state = await ground.look()
     assert state.stage is Stage.AWAITING_APPROVAL
     assert "adds: The request was edited. It now reads:" in str(ground.model.requests[-1].messages)
-    assert [entry.said.key == asked.key for entry in state.newest_request_entries] == [True, False]
+    assert [entry.said.key == asked.key for entry in state.request.newest_entries] == [True, False]
     before = len(ground.model.requests)
     await ground.look()
     assert len(ground.model.requests) == before
@@ -33,7 +33,7 @@ async def test_label_that_asks_is_heard_once_while_it_is_planned() -> None:
     ground.thread.said = [mark]
     ground.model.meanwhile[1] = partial(_listen, ground)
     state = await ground.look()
-    assert [entry.said.key for entry in state.newest_request_entries] == ["label-11"]
+    assert [entry.said.key for entry in state.request.newest_entries] == ["label-11"]
 
 
 async def _listen(ground: Ground) -> None:
@@ -50,12 +50,12 @@ async def test_retry_makes_a_new_plan_for_a_deleted_one() -> None:
     ground = Ground()
     await ground.planned()
     ground.thread.say(WILL, "@plangate retry")
-    assert (await ground.look()).thread.plan == 1
+    assert (await ground.look()).gate.plan == 1
     assert "nothing to retry" in ground.told[0]
-    ground.thread.deleted.add((await ground.state()).plan_comment)
+    ground.thread.deleted.add((await ground.state()).plan.comment)
     ground.thread.say(WILL, "@plangate retry")
     state = await ground.look()
-    assert (state.stage, state.thread.plan) == (Stage.AWAITING_APPROVAL, 2)
+    assert (state.stage, state.gate.plan) == (Stage.AWAITING_APPROVAL, 2)
     ground.thread.decide(MAYA)
     assert (await ground.look()).stage is Stage.IN_REVIEW
 

@@ -44,7 +44,7 @@ async def test_work_that_is_to_finish_is_published() -> None:
     ground.thread.decide(MAYA)
     ground.model.meanwhile[3] = partial(_finish, ground)
     state = await ground.look()
-    assert (state.stage, state.finished_work.summary) == (Stage.IN_REVIEW, "Half of it is done.")
+    assert (state.stage, state.work.current.summary) == (Stage.IN_REVIEW, "Half of it is done.")
     assert len(_working(ground)) == 3
     assert "Finishing early, as will asked" in ground.told[0]
 
@@ -57,8 +57,8 @@ async def test_a_model_that_does_not_end_is_ended() -> None:
     ground.thread.decide(MAYA)
     ground.model.meanwhile[3] = partial(_finish, ground)
     state = await ground.look()
-    assert (state.stage, state.finished_work.summary) == (Stage.IN_REVIEW, ENDED_EARLY)
-    assert [check["exit_code"] for check in state.finished_work.checks] == [1]
+    assert (state.stage, state.work.current.summary) == (Stage.IN_REVIEW, ENDED_EARLY)
+    assert [check["exit_code"] for check in state.work.current.checks] == [1]
     assert len(_working(ground)) == 2 + LAST_REQUESTS
 
 

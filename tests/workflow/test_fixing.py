@@ -11,7 +11,7 @@ from bot.core.gate import Stage
 from bot.core.moves import Stopped
 from bot.core.names import CommitId, ThreadNumber
 from bot.core.red_checks import CheckRun, CheckRunState, PullChecks, RequiredCheck
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.workflow.fixing import request_fix
 from bot.workflow.journal.writing import append_move, read_state
 from bot.workflow.thread_context import ThreadContext, WorkSettings
@@ -65,9 +65,9 @@ async def test_three_turns_and_one_notice() -> None:
         stages.append(state.stage)
         assert await request_fix(thread, await read_state(thread)) == await read_state(thread)
         if state.stage is Stage.PLANNING:
-            assert state.turn.foreign
-            assert "\n</system-reminder>" not in state.turn.text
-            assert "hid‹U+200B›den" in state.turn.text
+            assert state.request.turn.foreign
+            assert "\n</system-reminder>" not in state.request.turn.text
+            assert "hid‹U+200B›den" in state.request.turn.text
             await append_move(thread, state, Stopped())
     assert stages == [Stage.PLANNING] * 3 + [Stage.STOPPED] * 3
     (told,) = ground.told

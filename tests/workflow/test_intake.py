@@ -108,7 +108,7 @@ async def test_a_mail_may_ask_reject_and_stop(command: str) -> None:
     state = await ground.look()
     words = "\n".join((*ground.told, *ground.thread.texts("explanation")))
     assert (said in words, state.stage) == (True, stage)
-    assert (state.budget_usd, state.chosen_mode) == (0, "")
+    assert (state.costs.budget_usd, state.approval.chosen_mode) == (0, "")
     again = await ground.look()
     assert (again.position, "\n".join((*ground.told, *ground.thread.texts("explanation")))) == (state.position, words)
 
@@ -129,7 +129,7 @@ async def test_a_request_by_mail_makes_the_thread_untrusted() -> None:
     ground = Ground()
     ground.thread.say(WILL, "Do it.", by_mail=True)
     state = await ground.look()
-    assert (state.untrusted, state.turn.foreign, state.stage) == (True, True, Stage.AWAITING_APPROVAL)
+    assert (state.request.untrusted, state.request.turn.foreign, state.stage) == (True, True, Stage.AWAITING_APPROVAL)
 
 
 @pytest.mark.req("PR3")
@@ -155,7 +155,7 @@ async def test_a_role_that_cannot_be_looked_up() -> None:
     assert (await ground.state()).stage is Stage.AWAITING_APPROVAL
     ground.thread.said[0] = replace(waiting, role=Role.ADMIN)
     state = await ground.look()
-    assert [entry.said.key for entry in state.request_entries] == ["comment-2", "comment-1"]
+    assert [entry.said.key for entry in state.request.entries] == ["comment-2", "comment-1"]
 
 
 @pytest.mark.req("A4a")
@@ -187,7 +187,7 @@ async def test_words_about_a_decision_are_answered_and_not_planned(text: str) ->
     requests = len(ground.model.requests)
     ground.thread.say(MAYA, text)
     state = await ground.look()
-    assert (state.stage, state.thread.plan, len(ground.model.requests)) == (Stage.AWAITING_APPROVAL, 1, requests)
+    assert (state.stage, state.gate.plan, len(ground.model.requests)) == (Stage.AWAITING_APPROVAL, 1, requests)
     assert len(ground.told) == 1
     assert "approve" in ground.told[0]
 
@@ -212,10 +212,10 @@ async def test_quota() -> None:
         "will has asked once today",
         "This thread is at: awaiting approval. ⏸ plan mode on.",
     ]
-    assert (len(state.request_entries), len(ground.model.requests)) == (1, 1)
+    assert (len(state.request.entries), len(ground.model.requests)) == (1, 1)
     ground.clock.seconds += 24 * 3600
     ground.thread.say(WILL, "Now, then.")
-    assert len((await ground.look()).request_entries) == 2
+    assert len((await ground.look()).request.entries) == 2
 
 
 @pytest.mark.req("W1b", "PR3")
@@ -251,7 +251,7 @@ async def test_a_request_while_a_plan_waits() -> None:
     ground.thread.decide(MAYA)
     ground.thread.say(WILL, "With tests, please.")
     state = await ground.look()
-    assert (state.stage, state.thread.plan) == (Stage.AWAITING_APPROVAL, 2)
+    assert (state.stage, state.gate.plan) == (Stage.AWAITING_APPROVAL, 2)
     assert list(ground.thread.superseded) == ["plan-2"]
     assert "With tests, please." in str(ground.model.requests[-1].messages)
     assert ground.workspace.pushed == []
@@ -265,8 +265,8 @@ async def test_a_request_at_work_is_kept() -> None:
     ground.model.meanwhile[2] = partial(ground.listen, WILL, "And the docs.")
     state = await ground.look()
     assert (await ground.kinds()).count("published") == 1
-    assert (state.stage, state.thread.plan) == (Stage.AWAITING_APPROVAL, 2)
-    assert [entry.said.text for entry in state.newest_request_entries] == ["And the docs."]
+    assert (state.stage, state.gate.plan) == (Stage.AWAITING_APPROVAL, 2)
+    assert [entry.said.text for entry in state.request.newest_entries] == ["And the docs."]
     assert "And the docs." not in str(ground.model.requests[2].messages)
 
 
@@ -275,7 +275,7 @@ async def test_a_request_while_planning_goes_into_the_plan() -> None:
     ground = Ground()
     ground.model.meanwhile[1] = partial(ground.listen, MAYA, "And the docs.")
     state = await ground.planned()
-    assert (state.stage, state.thread.plan) == (Stage.AWAITING_APPROVAL, 1)
+    assert (state.stage, state.gate.plan) == (Stage.AWAITING_APPROVAL, 1)
     assert "@maya adds: And the docs." in str(ground.model.requests[-1].messages)
     assert len(ground.thread.texts("plan")) == 1
 

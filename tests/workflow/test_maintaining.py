@@ -107,7 +107,7 @@ async def test_what_a_task_says_about_its_work() -> None:
     ground = TaskGround(settings=WorkSettings(watch_seconds=0, labels=("bot",), tasks={TASK.name: task}))
     for number in (101, 102):
         assert await ground.due(task) == "a plan is waiting for approval"
-        assert (await ground.state()).plan.budget_usd == 0.5
+        assert (await ground.state()).plan.current.budget_usd == 0.5
         ground.thread.decide(MAYA)
         await ground.look()
         assert [order.labels for order in ground.pulls.orders] == [("bot", "pins")] * (number - 100)
@@ -205,7 +205,7 @@ async def test_operations_alone() -> None:
     assert ground.tasks.done == []
     ground.thread.decide(MAYA)
     assert (await ground.look()).stage is Stage.DONE
-    digest = (await ground.state()).plan.digest
+    digest = (await ground.state()).plan.current.digest
     assert ground.tasks.done == [f"{digest}/0", f"{digest}/1"]
     assert ground.told[-1].startswith("The approved operations:")
     assert ground.workspace.pushed == []

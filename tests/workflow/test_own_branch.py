@@ -16,7 +16,7 @@ COMMITS = PullCommits(BASE, CommitId("f" * 40))
 @pytest.mark.req("CL4")
 async def test_plan_for_a_fork_says_where_the_work_goes() -> None:
     ground = Ground(location=replace(LOCATION, pull=COMMITS))
-    plan = (await ground.published()).plan
+    plan = (await ground.published()).plan.current
     assert f"- Branch: `plangate/7-fix-it`, a new one in this repository, made from commit {BASE[:12]}. " in contract(
         plan
     )
@@ -30,6 +30,6 @@ async def test_plan_for_a_fork_says_where_the_work_goes() -> None:
 @pytest.mark.parametrize("location", (LOCATION, replace(LOCATION, pull=COMMITS, branch="topic")), ids=("issue", "own"))
 async def test_other_plans_name_no_branch(location: object) -> None:
     ground = Ground(location=location)  # type: ignore[arg-type]
-    plan = (await ground.planned()).plan
+    plan = (await ground.planned()).plan.current
     assert "branch" not in to_json(plan)
     assert "Branch" not in contract(plan)

@@ -9,8 +9,7 @@ from bot.core.actor import Actor
 from bot.core.entry import JournaledTurn
 from bot.core.moves import Noted, Requested
 from bot.core.names import CommitId
-from bot.core.thread_fold import apply
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState, apply
 from bot.core.turn import Turn
 from bot.workflow.requests import renewed_request
 

@@ -6,7 +6,7 @@ from bot.core.errors import Conflict, Unreadable
 from bot.core.gate import Stage
 from bot.core.moves import Answered
 from bot.core.notes import Spent
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.workflow.journal.writing import append_move, append_notes, defer_notes, flush_notes, read_state
 from bot.workflow.thread_context import ThreadContext
 from tests.workflow.ground import MAYA, Ground

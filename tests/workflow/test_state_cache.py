@@ -9,7 +9,7 @@ import pytest
 from bot.core.entry import Entry
 from bot.core.errors import Broken
 from bot.core.names import RepositoryId, ThreadNumber
-from bot.core.thread_fold import fold_entries
+from bot.core.thread.state import fold_entries
 from bot.store.chain import Chain
 from bot.workflow.journal.state_cache import THREADS, StateCache
 from tests.core.journal_histories import histories

@@ -83,7 +83,7 @@ async def test_a_revision_builds_on_the_plan() -> None:
     state = await ground.look()
     asked = "".join(str(block.get("text")) for block in ground.model.requests[-1].messages[0]["content"])
     assert "The last plan for this thread was:\n\nDo it." in asked
-    assert state.plan.changed
+    assert state.plan.current.changed
     assert list(ground.thread.superseded) == ["plan-2"]
 
 
@@ -192,7 +192,7 @@ async def test_checks_that_fail_go_back_to_the_session() -> None:
     ground.workspace.commands["check"] = lambda _: 1
     state = await ground.published()
     assert state.stage is Stage.IN_REVIEW
-    assert [check["exit_code"] for check in state.finished_work.checks] == [1]
+    assert [check["exit_code"] for check in state.work.current.checks] == [1]
     assert len([request for request in ground.model.requests if is_working(request)]) == 3
 
 
@@ -205,8 +205,8 @@ async def test_work_that_outgrows_its_plan_becomes_an_amendment() -> None:
     """It names what the work changed beyond it, waits for its own approval, and publishes that very tree."""
     ground = Ground(_outgrowing)
     state = await ground.published()
-    assert (state.stage, state.thread.plan) == (Stage.AWAITING_APPROVAL, 2)
-    assert "`b.py`" in state.plan.markdown
+    assert (state.stage, state.gate.plan) == (Stage.AWAITING_APPROVAL, 2)
+    assert "`b.py`" in state.plan.current.markdown
     assert ground.workspace.pushed == []
     ground.thread.decide(MAYA)
     assert (await ground.look()).stage is Stage.IN_REVIEW
@@ -230,7 +230,7 @@ async def test_a_second_request_adds_to_the_open_pull_request() -> None:
     assert ground.workspace.pushed[1].expected is not None
     ground.pulls.closed.add(101)
     state = await ground.published()
-    assert (state.thread.round, len(ground.pulls.orders)) == (2, 2)
+    assert (state.gate.round, len(ground.pulls.orders)) == (2, 2)
     assert ground.pulls.orders[1].branch == "plangate/7-fix-it-r2"
 
 
@@ -275,7 +275,7 @@ async def test_a_journal_that_was_set_back() -> None:
     ground.clock.seconds += 1
     ground.thread.say(MAYA, "@plangate retry")
     state = await ground.look()
-    assert (state.stage, state.branch_suffix) == (Stage.AWAITING_APPROVAL, 77)
+    assert (state.stage, state.work.branch_suffix) == (Stage.AWAITING_APPROVAL, 77)
     assert len(ground.workspace.pushed) == 1
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from bot.core.comment import AgentRow
 from bot.core.gate import Stage
 from bot.core.moves import Executed
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.service.overview.thread_history import JournalStep
 from bot.service.overview.views import AgentNode
 
@@ -18,13 +18,13 @@ _ENDS = {Stage.STOPPED: "stopped", Stage.FAILED: "failed", Stage.LIMIT: "limit",
 
 def session_at_work(state: ThreadState) -> str:
     """Return the session that works while a thread is in that state; "" for none."""
-    if state.request is None:
+    if state.request.newest is None:
         return ""
     match state.stage:
         case Stage.PLANNING:
-            return state.planning_session
+            return state.request.planning_session
         case Stage.EXECUTING:
-            return state.work_session
+            return state.request.work_session
         case _:
             return ""
 
@@ -39,15 +39,15 @@ def agent_tree(steps: Sequence[JournalStep]) -> tuple[AgentNode, ...]:
         return ()
     states, models, rows = _session_states(steps), session_models(steps), _rows(steps)
     seconds, last = _working_time(steps), steps[-1].after
-    names = dict.fromkeys([*states, *last.session_costs, *last.session_tokens])
+    names = dict.fromkeys([*states, *last.costs.by_session, *last.costs.tokens_by_session])
     return tuple(
         AgentNode(
             name=name,
             type=name.partition("-")[0],
             state=states.get(name, "completed"),
             model=models.get(name, ""),
-            tokens=sum(last.session_tokens.get(name, (0, 0))),
-            cost_usd=last.session_costs.get(name),
+            tokens=sum(last.costs.tokens_by_session.get(name, (0, 0))),
+            cost_usd=last.costs.by_session.get(name),
             seconds=seconds[name].total_seconds() if name in seconds else None,
             tool_calls=None,
             children=tuple(_subagent_node(row) for row in rows.get(name, ())),

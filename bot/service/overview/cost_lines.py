@@ -32,7 +32,7 @@ def bookings(repository: str, steps: Sequence[JournalStep]) -> tuple[Booking, ..
     models = session_models(steps)
     rows = []
     for step in steps:
-        event, request = step.event, step.after.request
+        event, request = step.event, step.after.request.newest
         if event.cost_usd is None and not (event.tokens_input or event.tokens_output):
             continue
         person = request.said.actor.login if request is not None else ""

@@ -32,14 +32,14 @@ def plan_versions(steps: Sequence[JournalStep]) -> tuple[PlanVersion, ...]:
                 versions = _decide(versions, "", "replaced")
                 estimate = step.event.estimate if isinstance(step.event, Planned) else ""
                 plan = replace(step.event.plan, estimate=estimate)
-                versions.append(_version(plan, step.after.thread.digest or "", step.entry.at))
+                versions.append(_version(plan, step.after.gate.digest or "", step.entry.at))
             case Requested():
                 versions = _decide(versions, "", "replaced")
             case Proposed():
-                versions = _show(versions, step.before.thread.digest or "", step.event.shown_url or "")
+                versions = _show(versions, step.before.gate.digest or "", step.event.shown_url or "")
             case Approved() | Rejected() | Drifted() | Expired() | Withdrawn() if step.before.stage is not Stage.ASKED:
                 decision = _DECISIONS[type(step.event)]
-                versions = _decide(versions, step.before.thread.digest or "none", decision)
+                versions = _decide(versions, step.before.gate.digest or "none", decision)
             case _:
                 pass
     return tuple(versions)
@@ -52,7 +52,7 @@ def approval_views(steps: Sequence[JournalStep]) -> tuple[ApprovalView, ...]:
     """Return each person's decision that counted, oldest first."""
     views: list[ApprovalView] = []
     for step in steps:
-        event, digest = step.event, step.before.thread.digest or ""
+        event, digest = step.event, step.before.gate.digest or ""
         if isinstance(event, Approved | Rejected):
             decision = "approved" if isinstance(event, Approved) else "rejected"
             at = event.approved_at if isinstance(event, Approved) else step.entry.at

@@ -85,7 +85,7 @@ class Recorder:
 
 
 def thread_record(address: ThreadAddress, entries: Sequence[Entry], server_url: str) -> ThreadRecord:
-    """Return what the index keeps of a thread with at least one entry. Raises as `core.thread_fold.apply` does."""
+    """Return what the index keeps of a thread with at least one entry. Raises as `core.thread.state.apply` does."""
     steps = [*journal_steps(entries)]
     summary = summarize(address, steps, server_url)
     costs = bookings(summary.repository, steps)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from bot.core.entry import Entry
 from bot.core.events import JournalEvent, decode_event
-from bot.core.thread_fold import apply
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState, apply
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +19,7 @@ class JournalStep:
 
 
 def journal_steps(entries: Iterable[Entry]) -> Iterator[JournalStep]:
-    """Yield the steps of a whole journal. Raises as `core.thread_fold.apply` does."""
+    """Yield the steps of a whole journal. Raises as `core.thread.state.apply` does."""
     state = ThreadState()
     for entry in entries:
         event = decode_event(entry.kind, entry.body)

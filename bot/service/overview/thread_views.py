@@ -6,7 +6,7 @@ from typing import assert_never
 from bot.core.checks import Check
 from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.tracking_text import tracking_title
 from bot.service.overview.agent_tree import agent_tree
 from bot.service.overview.plan_versions import approval_views, plan_versions
@@ -26,20 +26,20 @@ from bot.service.overview.views import (
 def summarize(address: ThreadAddress, steps: Sequence[JournalStep], server_url: str) -> ThreadSummary:
     """Return the row of a thread with at least one entry."""
     last = steps[-1]
-    state, request = last.after, last.after.request
+    state, request = last.after, last.after.request.newest
     return ThreadSummary(
         repository=address.full_name,
         number=address.number,
         title=_title(state),
         stage=state.stage,
         waiting_for=waits_for(state),
-        plan_digest=state.thread.digest,
-        pull_request=state.pull_request_url or None,
-        cost_usd=state.cost_usd,
+        plan_digest=state.gate.digest,
+        pull_request=state.work.pull_request_url or None,
+        cost_usd=state.costs.total_usd,
         updated=last.entry.at,
         url=thread_url(address, server_url),
         requester=request.said.actor.login if request is not None else "",
-        round=state.thread.round,
+        round=state.gate.round,
         position=state.position,
     )
 
@@ -47,20 +47,20 @@ def summarize(address: ThreadAddress, steps: Sequence[JournalStep], server_url: 
 def describe(address: ThreadAddress, steps: Sequence[JournalStep], server_url: str) -> ThreadDetail:
     """Return everything that is shown of a thread with at least one entry."""
     state, plans = steps[-1].after, plan_versions(steps)
-    input_tokens, output_tokens = state.tokens
+    input_tokens, output_tokens = state.costs.tokens
     return ThreadDetail(
         summary=summarize(address, steps, server_url),
         plan=plans[-1] if plans else None,
         plans=plans,
         agents=agent_tree(steps),
-        checks=tuple(map(_check, state.work.checks)) if state.work is not None else (),
+        checks=tuple(map(_check, state.work.newest.checks)) if state.work.newest is not None else (),
         approvals=approval_views(steps),
         timeline=tuple(map(timeline_entry, steps)),
         tokens_input=input_tokens,
         tokens_output=output_tokens,
-        budget_usd=state.budget_usd or None,
-        mode=state.mode,
-        detail=state.result.detail,
+        budget_usd=state.costs.budget_usd or None,
+        mode=state.approval.mode,
+        detail=state.request.detail,
     )
 
 
@@ -122,7 +122,7 @@ def thread_url(address: ThreadAddress, server_url: str) -> str:
 def _title(state: ThreadState) -> str:
     if state.task is not None:
         return tracking_title(state.task.task)
-    return (state.request.title if state.request is not None else None) or ""
+    return (state.request.newest.title if state.request.newest is not None else None) or ""
 
 
 def _check(row: Check) -> CheckView:

@@ -11,7 +11,7 @@ from bot.agent.subagents.resuming import subagents_of
 from bot.core.errors import PlangateError
 from bot.core.names import SessionId
 from bot.core.network import Network
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.transcript import Json, Line, all_messages, commands_of
 from bot.core.work import Checkout
 from bot.ports import Access, Toolhost, ToolOutput

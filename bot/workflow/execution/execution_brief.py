@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from bot.core.brief import ExecutionBrief, Words
 from bot.core.markdown.elements import code
 from bot.core.moves import Requested
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.workflow.execution.verification import check_commands
 from bot.workflow.requests import addition_text, pull_number
 from bot.workflow.thread_context import ThreadContext
@@ -21,7 +21,7 @@ def execution_brief(context: ThreadContext, state: ThreadState) -> ExecutionBrie
     others = [*added, *_answers(state)]
     additions = [words for words in others if words is not None]
     return ExecutionBrief(
-        state.plan,
+        state.plan.current,
         request,
         additions,
         withheld=len(others) - len(additions),
@@ -37,7 +37,7 @@ def _unedited_requests(state: ThreadState) -> Iterator[Words | None]:
     A request that only repeats those before it, as `retry` makes it, is left out.
     """
     repeated = ""
-    for entry in state.request_entries:
+    for entry in state.request.entries:
         turn, is_request = entry.said, isinstance(entry, Requested)
         if is_request and turn.text == repeated:
             continue
@@ -47,8 +47,8 @@ def _unedited_requests(state: ThreadState) -> Iterator[Words | None]:
 
 def _answers(state: ThreadState) -> Iterator[Words | None]:
     """Yield the answers to the questions of these requests' planners; None for each that the session may not get."""
-    requests = {entry.said.key for entry in state.request_entries if isinstance(entry, Requested)}
-    for answer in state.answers:
+    requests = {entry.said.key for entry in state.request.entries if isinstance(entry, Requested)}
+    for answer in state.question.planner_answers:
         if answer.request in requests:
             yield None if answer.edited else Words(answer.login, answer.text, answer.question)
 

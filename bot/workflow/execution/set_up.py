@@ -15,7 +15,7 @@ from typing import Final
 from bot.core.errors import Misconfigured
 from bot.core.hosts import reachable_hosts
 from bot.core.notes import Prepared
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.work import Checkout
 from bot.ports import Toolhost
 from bot.workflow.execution.command_runs import command_sandbox, run_command
@@ -43,7 +43,7 @@ _LINE: Final = re.compile(r"([0-9a-f]{40}|gone) (.+)")
 
 def hosts(context: ThreadContext, state: ThreadState) -> tuple[str, ...]:
     """List the hosts that approved work may reach: those in both its plan and the configuration (N1a)."""
-    return reachable_hosts(state.plan.contract.hosts, context.settings.hosts, state.plan.tier)
+    return reachable_hosts(state.plan.current.contract.hosts, context.settings.hosts, state.plan.current.tier)
 
 
 async def prepare(context: ThreadContext, state: ThreadState) -> bool:
@@ -58,7 +58,7 @@ async def prepare(context: ThreadContext, state: ThreadState) -> bool:
 
 def leftovers(state: ThreadState) -> dict[str, str]:
     """Return the files that the set-up commands left and git does not ignore: path -> blob id, or ``gone``."""
-    return {} if state.setup is None else state.setup.left
+    return {} if state.request.setup is None else state.request.setup.left
 
 
 async def _run_setup(context: ThreadContext, state: ThreadState) -> bool:
@@ -81,7 +81,7 @@ async def _run(context: ThreadContext, state: ThreadState, host: Toolhost, *, tr
         if facts["exit_code"] != 0:
             output = " ".join(facts["output"].split())[-SHOWN:]
             raise Misconfigured(f"the set-up command {command!r} failed: {output}", where=KEY, fix="fix it, then retry")
-    if state.setup is None:  # no work was done yet: the set-up commands caused every difference
+    if state.request.setup is None:  # no work was done yet: the set-up commands caused every difference
         lines = _LINE.findall(await _command_output(host, tree, _LEFT))
         leftover = {path: blob for blob, path in lines}
         if len(leftover) > MOST:

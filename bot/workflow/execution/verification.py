@@ -34,7 +34,7 @@ from bot.core.checks import (
 )
 from bot.core.errors import Refused
 from bot.core.names import SessionId
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.transcript import Json, Line, all_messages, notes_of
 from bot.core.work import Checkout
 from bot.ports import Toolhost
@@ -75,7 +75,7 @@ class Verification:
 
 def check_commands(context: ThreadContext, state: ThreadState) -> tuple[str, ...]:
     """List the checks: the plan's commands, and the project's own."""
-    return tuple(dict.fromkeys((*state.plan.contract.commands, *context.settings.verify)))
+    return tuple(dict.fromkeys((*state.plan.current.contract.commands, *context.settings.verify)))
 
 
 async def measure_baseline(context: ThreadContext, state: ThreadState, session: Session) -> bool:
@@ -142,7 +142,7 @@ async def hand_back(
 
     An amendment was approved with its exact tree, so nothing of it is handed back.
     """
-    if state.plan.tree:
+    if state.plan.current.tree:
         return None
     messages = all_messages(await read_transcript(context, session))
     earlier = [begin for message in messages for begin in _reminder_beginnings(message)]
@@ -161,7 +161,7 @@ async def hand_back(
 def _to_repair(state: ThreadState, verified: Verification) -> list[Json]:
     """List the checks that the work broke, and the plan's own checks that fail after it."""
     proofs = {CheckState.FAILED, CheckState.FAILED_BEFORE}
-    repairable = dict.fromkeys(state.plan.contract.commands, proofs)
+    repairable = dict.fromkeys(state.plan.current.contract.commands, proofs)
     return [
         check for check in verified.checks if state_of(check) in repairable.get(check["command"], {CheckState.FAILED})
     ]
@@ -192,7 +192,7 @@ def _result(check: Json) -> Json:
 
 
 def _outside(state: ThreadState, paths: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(path for path in paths if not state.plan.contract.reaches(path)))
+    return tuple(sorted(path for path in paths if not state.plan.current.contract.reaches(path)))
 
 
 def _sandbox(context: ThreadContext, state: ThreadState, copy: Checkout) -> AbstractAsyncContextManager[Toolhost]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bot.core.errors import Conflict
 from bot.core.names import RepositoryId, ThreadNumber
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.ports import Journal
 from bot.workflow.journal.state_cache import StateCache
 
@@ -38,7 +38,7 @@ class Fence:
         if self.written is None:
             return
         later = await self._read()
-        if later.written < self.written.written or later.run != self.written.run:
+        if later.written < self.written.written or later.work.run != self.written.work.run:
             raise _taken_over_error(self.thread)
 
     async def has_moved(self, state: ThreadState) -> bool:
@@ -47,8 +47,7 @@ class Fence:
         Also return True if somebody set the journal back (A4b).
         """
         later = await self._read()
-        was_set_back = later.written < state.written
-        return was_set_back or (later.stage, later.thread.ask, later.run) != (state.stage, state.thread.ask, state.run)
+        return later.written < state.written or later.has_moved_since(state)
 
     async def _read(self) -> ThreadState:
         return self.states.fold(self.repository, self.thread, await self.journal.read(self.thread))

@@ -20,7 +20,7 @@ from bot.core.entry import JournaledTurn
 from bot.core.errors import Unreadable
 from bot.core.names import thread_ref
 from bot.core.notes import Heard
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
 from bot.workflow.journal.writing import append_notes, read_state, restart
 from bot.workflow.requests import find_start, renewed_request
@@ -36,8 +36,8 @@ async def require_newest(context: ThreadContext, state: ThreadState, turns: Sequ
 
     Raises Unreadable if it is behind and no approver has decided yet. The notice was posted then.
     """
-    if state.forgotten_comment:
-        context.dialogue.ignore_comments_until(state.forgotten_comment)
+    if state.heard.forgotten_comment:
+        context.dialogue.ignore_comments_until(state.heard.forgotten_comment)
     number = await _find_unrecorded_comment(context, state)
     for pause in PAUSES if number else ():
         await context.resources.clock.sleep(pause)
@@ -48,7 +48,7 @@ async def require_newest(context: ThreadContext, state: ThreadState, turns: Sequ
 
 
 async def _find_unrecorded_comment(context: ThreadContext, state: ThreadState) -> int:
-    return await context.dialogue.find_unrecorded_comment(state.position, state.thread.ask)
+    return await context.dialogue.find_unrecorded_comment(state.position, state.gate.ask)
 
 
 async def _wait_for_decision(
@@ -68,7 +68,7 @@ async def _wait_for_decision(
         )
     await context.dialogue.acknowledge(decision, Acknowledgment.SEEN)
     context.dialogue.ignore_comments_until(number)
-    if state.request is None:  # no request to plan again: every turn of the thread is taken in again
+    if state.request.newest is None:  # no request to plan again: every turn of the thread is taken in again
         return await append_notes(
             context, state, Heard(said=JournaledTurn.of(decision), forgotten=number, apart=number)
         )

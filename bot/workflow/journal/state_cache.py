@@ -6,8 +6,7 @@ from typing import Final
 
 from bot.core.entry import Entry
 from bot.core.names import RepositoryId, ThreadNumber
-from bot.core.thread_fold import fold_entries
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState, fold_entries
 
 THREADS: Final = 1_000
 """Number of cached threads: those that were read last. Any other journal is folded from its start."""
@@ -21,7 +20,7 @@ class StateCache:
     """The state, and the chain hash of the last entry in it."""
 
     def fold(self, repository: RepositoryId, thread: ThreadNumber, entries: Sequence[Entry]) -> ThreadState:
-        """Return the state after all entries of a thread's journal. Raises as `core.thread_fold.apply` does.
+        """Return the state after all entries of a thread's journal. Raises as `core.thread.state.apply` does.
 
         An entry's hash covers all entries before it, so a journal that was set back is folded from its start.
         """

@@ -17,8 +17,7 @@ from bot.core.errors import Conflict
 from bot.core.events import encode_event
 from bot.core.gate import ANSWERS, AT_WORK, PLAN_MAY_BE_SHOWN, TRANSITIONS, Event, Move, Stage, step
 from bot.core.notes import Heard, Note, OccurrenceDue, OccurrenceEnded, Taken, Told
-from bot.core.thread_fold import apply_pending
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState, apply_pending
 from bot.workflow.thread_context import ThreadContext, working_mode
 
 _OF_PLANNING: Final = frozenset({Move.PLANNED, Move.ANSWERED})
@@ -41,21 +40,20 @@ async def append_move(context: ThreadContext, state: ThreadState, event: moves.M
     open. A plan or an answer is dropped if people added to the request meanwhile: the returned state then lacks it.
     Raises Conflict if another process moved the thread, IllegalEvent if the gate has no such move.
     """
-    ask = state.thread.ask if event.kind in ANSWERS else None
+    ask = state.gate.ask if event.kind in ANSWERS else None
     run = (
         "" if isinstance(event, moves.Noted) else context.settings.run
     )  # a reader of comments notes turns, and does not work on the thread
     event = replace(event, ask=ask, run=run)
     while True:
-        after, _ = step(state.thread, Event(event.kind, ask, event.digest))
+        after, _ = step(state.gate, Event(event.kind, ask, event.digest))
         try:
             return await _write(context, state, _with_mode_change(context, state, after.stage, event))
         except Conflict:
             later = await _read_on(context, state)
-            moved = replace(later.thread, kept=state.thread.kept) != state.thread
-            if ask is None or moved or later.written <= state.written:
+            if ask is None or later.gate != state.gate or later.written <= state.written:
                 raise
-            if event.kind in _OF_PLANNING and len(later.newest_request_entries) > len(state.newest_request_entries):
+            if event.kind in _OF_PLANNING and len(later.request.entries) > len(state.request.entries):
                 return later  # the planner may not know what was added: it plans again
             state = later
 
@@ -67,7 +65,7 @@ async def restart(context: ThreadContext, state: ThreadState, request: moves.Req
     thread.
     """
     stops = [] if request.kind in TRANSITIONS[state.stage] else [moves.Stopped()]
-    stopped, _ = step(state.thread, Event(Move.STOPPED)) if stops else (state.thread, None)
+    stopped, _ = step(state.gate, Event(Move.STOPPED)) if stops else (state.gate, None)
     after, _ = step(stopped, Event(request.kind))
     request = replace(request, run=context.settings.run)
     return await _write(context, state, *stops, _with_mode_change(context, state, after.stage, request))
@@ -79,7 +77,7 @@ async def take_over(context: ThreadContext, state: ThreadState) -> ThreadState:
     From then on, the fence keeps this check from posting if another process takes the thread over.
     """
     run = context.settings.run
-    if run not in {"", state.run}:
+    if run not in {"", state.work.run}:
         state = await _write(context, state, Taken(run=run))
     context.fence.written = state
     return state
@@ -134,10 +132,11 @@ def _with_mode_change(
         mode = working_mode(context, state)
     else:
         return event  # nothing runs at rest, so the mode stays
-    if mode == state.mode:
+    if mode == state.approval.mode:
         return event
-    goes_on = Mode.PLAN not in {mode, state.mode}  # work goes on in another mode than it began in
-    return replace(event, mode_change=ModeChange(state.mode, str(mode), state.mode_by if goes_on else _people(event)))
+    goes_on = Mode.PLAN not in {mode, state.approval.mode}  # work goes on in another mode than it began in
+    by = state.approval.mode_by if goes_on else _people(event)
+    return replace(event, mode_change=ModeChange(state.approval.mode, str(mode), by))
 
 
 def _people(event: moves.MoveEvent) -> tuple[str, ...]:
@@ -159,9 +158,9 @@ def _is_journaled(state: ThreadState, new: Note) -> bool:
     """Return whether the journal already holds this turn, posted text, occurrence, or end of an occurrence."""
     match new:
         case Heard():
-            return new.said.key in state.seen
+            return new.said.key in state.heard.seen
         case Told():
-            return all(unposted.n != new.answers for unposted in state.unposted_texts)
+            return all(unposted.n != new.answers for unposted in state.heard.unposted_texts)
         case OccurrenceDue():
             return state.task is not None and state.task.outcome_of(new.key) is not None
         case OccurrenceEnded():

@@ -13,7 +13,7 @@ from bot.core.approval import approval_attempts
 from bot.core.gate import Stage
 from bot.core.names import thread_ref
 from bot.core.notes import Folded, Noticed
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.turn import Acknowledgment
 from bot.workflow.journal.writing import append_notes
 from bot.workflow.outbox.outcomes import post_outcomes
@@ -25,16 +25,16 @@ async def notice_void_plan(context: ThreadContext, state: ThreadState) -> Thread
     """Fold a plan that is no longer valid and was not replaced, and answer people who approve it anyway."""
     if not state.has_void_plan:
         return state
-    if state.voided is not None and state.voided.folded is None:
+    if state.plan.voided is not None and state.plan.voided.folded is None:
         state = await _fold_void_plans(context, state)
-    if state.voided is None or not state.voided.folded:
+    if (voided := state.plan.voided) is None or not voided.folded:
         return state
-    return await _answer_approval(context, state, state.voided.since, owes=reply_text.void_plan(state.plan))
+    return await _answer_approval(context, state, voided.since, owes=reply_text.void_plan(state.plan.current))
 
 
 async def _fold_void_plans(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Fold the comments that show such a plan: the journaled one, and one that was posted as the request came."""
-    current = state.plan_comment if state.awaits_decision else ""
+    current = state.plan.comment if state.plan.awaits_decision else ""
     comments = [current, *[await context.dialogue.find_plan_comment(ask) for ask in state.unconfirmed_asks]]
     plans = [comment for comment in comments if comment]
     for comment in plans:
@@ -46,9 +46,8 @@ async def notice_configuration_error(context: ThreadContext, state: ThreadState)
     """Answer people who approve a plan while the configuration has a mistake."""
     if state.stage is not Stage.AWAITING_APPROVAL:
         return state
-    return await _answer_approval(
-        context, state, None, owes=reply_text.approval_on_hold(state.plan, context.settings.refusal)
-    )
+    owes = reply_text.approval_on_hold(state.plan.current, context.settings.refusal)
+    return await _answer_approval(context, state, None, owes=owes)
 
 
 async def notice_unreadable_journal(context: ThreadContext) -> None:
@@ -69,10 +68,10 @@ async def _answer_approval(
     context: ThreadContext, state: ThreadState, since: datetime | None, *, owes: str
 ) -> ThreadState:
     """Post a text once if somebody approved since `since`, or since the plan was shown."""
-    if owes in state.posted_notices:
+    if owes in state.plan.posted_notices:
         return state
     live = await context.dialogue.snapshot(
-        state.plan, state.plan_comment, onto=state.onto, begun=state.work_begun_lines
+        state.plan.current, state.plan.comment, onto=state.request.onto, begun=state.approval.work_begun_lines
     )
     if approval_attempts(live, context.policy, since or live.shown.since):
         state = await post_outcomes(context, await append_notes(context, state, Noticed(owes=owes)))

@@ -14,8 +14,8 @@ from bot.core.errors import PlangateError
 from bot.core.gate import AT_WORK
 from bot.core.moves import Answered, Published, Stopped
 from bot.core.notes import Heard, Told
-from bot.core.thread_parts import UnpostedText
-from bot.core.thread_state import ThreadState
+from bot.core.thread.heard import UnpostedText
+from bot.core.thread.state import ThreadState
 from bot.core.transcript import all_messages, todos_of
 from bot.workflow.journal.writing import defer_notes, take_over
 from bot.workflow.session.progress import end_stopped_planning
@@ -25,14 +25,13 @@ from bot.workflow.thread_context import ThreadContext
 
 async def post_replies(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Post the replies to turns that this check journaled. If another process journaled a turn first, it replies."""
-    mine = context.thread_check.written
-    texts = [unposted for unposted in state.unposted_texts if isinstance(unposted.event, Heard) and unposted.n in mine]
-    return await _post(context, state, texts)
+    mine, texts = context.thread_check.written, state.heard.unposted_texts
+    return await _post(context, state, [text for text in texts if isinstance(text.event, Heard) and text.n in mine])
 
 
 async def post_outcomes(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Post what moves owe, and abandoned replies. Raises Conflict if another check takes the thread over first."""
-    if not (texts := state.texts_to_post(context.resources.clock.now())):
+    if not (texts := state.heard.texts_to_post(context.resources.clock.now())):
         return state
     state = await take_over(context, state)
     if state.stage not in AT_WORK:
@@ -66,4 +65,4 @@ async def _progress_so_far(context: ThreadContext, state: ThreadState) -> str:
             lines = await read_transcript(context, context.work_session(state))
             todos = todos_of(all_messages(lines))
             paths = await context.workspace.changed_paths(await checkout(context, state)) if lines else ()
-    return reply_text.work_so_far(todos, paths, state.cost_usd)
+    return reply_text.work_so_far(todos, paths, state.costs.total_usd)

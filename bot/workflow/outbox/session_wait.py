@@ -8,7 +8,7 @@ from bot.core import reply_text
 from bot.core.gate import AT_WORK, Stage
 from bot.core.moves import Stopped
 from bot.core.notes import Queued
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.workflow import approving, planning
 from bot.workflow.journal.writing import append_notes
 from bot.workflow.session.progress import progress_ask
@@ -25,7 +25,7 @@ async def wait_for_session(context: ThreadContext, state: ThreadState) -> Stoppe
         return stop
     await context.dialogue.progress(reply_text.session_queued(context.settings.mention), progress_ask(state))
     if not state.waits_for_session:
-        await append_notes(context, state, Queued(queued=state.thread.ask))
+        await append_notes(context, state, Queued(queued=state.gate.ask))
     return None
 
 

@@ -14,7 +14,7 @@ from bot.core.gate import Stage
 from bot.core.moves import Executed, Limited
 from bot.core.names import SessionId
 from bot.core.notes import Spent
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.ports import Entry
 from bot.workflow.journal.writing import append_notes, read_state
 from bot.workflow.thread_context import ThreadContext
@@ -23,14 +23,14 @@ from bot.workflow.thread_context import ThreadContext
 def bind_budgets(context: ThreadContext, state: ThreadState) -> None:
     """Limit the session to its own budget and to what is left of its thread's budget."""
     ledger = context.resources.ledger
-    elsewhere = max(0.0, (state.cost_usd or 0.0) - ledger.cost_usd)
+    elsewhere = max(0.0, (state.costs.total_usd or 0.0) - ledger.cost_usd)
     remaining = max(0.0, _of_thread(context, state) - elsewhere)
-    ledger.budget_usd = min(state.budget_usd or context.settings.budget_usd, remaining)
+    ledger.budget_usd = min(state.costs.budget_usd or context.settings.budget_usd, remaining)
 
 
 async def limit_move(context: ThreadContext, state: ThreadState) -> Limited | None:
     """Return the move that ends the work if the thread's or the shared budget has nothing left, else None."""
-    spent, budget = state.cost_usd or 0.0, _of_thread(context, state)
+    spent, budget = state.costs.total_usd or 0.0, _of_thread(context, state)
     if spent >= budget:
         reason = f"this thread has spent ${spent:.2f} of its budget of ${budget:.2f} (budget.thread_usd)"
     else:
@@ -41,7 +41,7 @@ async def limit_move(context: ThreadContext, state: ThreadState) -> Limited | No
 
 async def book_stopped(context: ThreadContext, session: SessionId, used: Consumption) -> None:
     """Journal what a stopped session used, which returns no answer that could carry it."""
-    if used.dollars and (later := await read_state(context)).thread.stage is Stage.STOPPED:
+    if used.dollars and (later := await read_state(context)).gate.stage is Stage.STOPPED:
         await append_notes(context, later, spent_note(session, used, context.settings.model))
 
 
@@ -65,7 +65,7 @@ async def estimate_cost(context: ThreadContext, state: ThreadState, planning_usd
     except Transient:
         threads = {}
     costs = [cost for entries in threads.values() for cost in _execution_costs(entries)]
-    return comment.estimate(costs, state.session_costs.get(state.planning_session, 0.0) + planning_usd)
+    return comment.estimate(costs, state.costs.by_session.get(state.request.planning_session, 0.0) + planning_usd)
 
 
 def _execution_costs(entries: Sequence[Entry]) -> list[float]:
@@ -80,4 +80,4 @@ def _execution_costs(entries: Sequence[Entry]) -> list[float]:
 
 
 def _of_thread(context: ThreadContext, state: ThreadState) -> float:
-    return max(context.settings.thread_usd, state.budget_usd)
+    return max(context.settings.thread_usd, state.costs.budget_usd)

@@ -14,7 +14,7 @@ from bot.core.consumption import Consumption
 from bot.core.errors import Transient
 from bot.core.events import decode_entries
 from bot.core.names import SessionId
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.workflow.journal.writing import append_notes, fold
 from bot.workflow.session.budgets import spent_note
 from bot.workflow.thread_context import ThreadContext
@@ -53,7 +53,7 @@ class DayBudget:
 
     def __post_init__(self) -> None:
         self._spent_before = self.context.resources.ledger.own
-        self._journaled_of_session = self.state.consumption(self.session)
+        self._journaled_of_session = self.state.costs.consumption(self.session)
 
     async def refusal_reason(self) -> str:
         """Return why no further call may be made, or "". If the journals cannot be read, the last reading counts."""
@@ -104,6 +104,6 @@ class DayBudget:
 
     def _carry(self, state: ThreadState) -> None:
         """Update the journaled consumption of this session, also for an entry whose append seemed to fail."""
-        recorded = self._journaled_of_session.higher(state.consumption(self.session))
+        recorded = self._journaled_of_session.higher(state.costs.consumption(self.session))
         self.context.resources.ledger.carried += recorded - self._journaled_of_session
         self._journaled_of_session = recorded

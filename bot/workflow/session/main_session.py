@@ -36,7 +36,7 @@ from bot.core.maintenance import PlanLimits
 from bot.core.moves import Failed, Limited
 from bot.core.names import SessionId
 from bot.core.network import Network
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.ports import Access, AnswerStarted
 from bot.workflow.journal.writing import read_state
 from bot.workflow.requests import addition_text
@@ -79,21 +79,21 @@ async def open_session(context: ThreadContext, state: ThreadState, start: Sessio
         toolhost(context, tree, start.access, network := Network(start.hosts, network_log.record)) as host,
         aclosing(Rehearsal(context.workspace, tree, settings.setup, seconds)) as rehearsal,
     ):
-        gate = replace(context.resources.gate, granted=state.granted)
+        gate = replace(context.resources.gate, granted=state.approval.granted)
         resources = replace(context.resources, gate=gate, emit=context.listener, light=settings.light_model)
-        environment = await context.environment(state.base)
+        environment = await context.environment(state.request.base)
         place = SessionPlace(context.workspace, tree, host, environment, network, rehearsal, start.scope)
         session_settings = await _session_settings(context, state, start)
         assembled = assemble_session(session_settings, resources, place=place, network_log=network_log, lines=lines)
         if lines:
-            await restore_session(assembled, lines, journaled=state.consumption(start.session_id))
+            await restore_session(assembled, lines, journaled=state.costs.consumption(start.session_id))
         bind_budgets(context, state)
         if not lines:
             pictures = await attached_pictures(context, state, planning=start.mode is Mode.PLAN)
             beside = await quote_thread(context, state, tree) if start.quotes else pull_section(context, tree)
             task = f"{escape_reminders(start.task)}\n\n{beside}".rstrip()
             begin_session(assembled.session, place.environment, task, pictures)
-            context.listener(ModeChanged(MAIN, start.mode, state.turn.actor.login))
+            context.listener(ModeChanged(MAIN, start.mode, state.request.turn.actor.login))
         async with assembled.subagents.warm_cache():
             yield assembled.session
         _log_subagents(context, assembled)
@@ -105,11 +105,11 @@ async def _session_settings(context: ThreadContext, state: ThreadState, start: S
     Sub-agents that only read are restricted if strangers may have a say (S9).
     """
     settings, place = context.settings, context.location
-    types = types_of(await context.agents())
+    types, untrusted = types_of(await context.agents()), state.request.untrusted
     return SessionSettings(
         start.session_id,
         settings.model,
-        SubagentSettings(settings.subagent_model, types, settings.subagent_counts, state.untrusted, settings.agents),
+        SubagentSettings(settings.subagent_model, types, settings.subagent_counts, untrusted, settings.agents),
         start.mode,
         Limits(settings.limits.steps, settings.limits.seconds),
         reviews=start.mode is Mode.PLAN and place.pull is not None,
@@ -179,11 +179,11 @@ async def wait_until_moved(context: ThreadContext, state: ThreadState, session: 
             later = await read_state(context)
         except Transient:
             continue  # the journal cannot be read now: the work continues
-        if (later.stage, later.thread.ask, later.run) != (state.stage, state.thread.ask, state.run):
+        if later.has_moved_since(state):
             return
         if session is not None and later.stage is Stage.PLANNING:
             session.queued += unsent_additions(session, later)
-            if later.untrusted:
+            if later.request.untrusted:
                 session.mark_untrusted()
         if session is not None and later.is_finishing:
             request_finish(session)
@@ -205,7 +205,7 @@ async def run_until_moved(context: ThreadContext, state: ThreadState, work: Coro
 
 def unsent_additions(session: Session, state: ThreadState) -> list[str]:
     """List the additions to the newest request that the session has neither sent nor queued."""
-    additions = (escape_reminders(addition_text(entry)) for entry in state.newest_request_entries[1:])
+    additions = (escape_reminders(addition_text(entry)) for entry in state.request.newest_entries[1:])
     contents = [message["content"] for message in session.history if message["role"] == "user"]
     sent_texts = {block.get("text") for content in contents if isinstance(content, list) for block in content}
     return [text for text in dict.fromkeys(additions) if text not in sent_texts and text not in session.queued]
@@ -227,7 +227,7 @@ def has_room(session: Session) -> bool:
 
 def session_of(context: ThreadContext, state: ThreadState) -> SessionId:
     """Return the session of the thread's stage: planning or execution."""
-    return state.planning_session if state.stage is Stage.PLANNING else context.work_session(state)
+    return state.request.planning_session if state.stage is Stage.PLANNING else context.work_session(state)
 
 
 def _log_subagents(context: ThreadContext, assembled: AssembledSession) -> None:

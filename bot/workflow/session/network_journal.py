@@ -12,7 +12,7 @@ from bot.agent.network_log import NetworkLog, network_rows
 from bot.core.errors import Transient
 from bot.core.names import SessionId
 from bot.core.notes import NetworkReached
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.workflow.journal.writing import append_notes
 from bot.workflow.thread_context import ThreadContext
 

@@ -12,7 +12,7 @@ from bot.agent.session_events import AgentChanged, AgentEvent, AnswerArrived, En
 from bot.core.comment import AgentRow, planning_over, progress
 from bot.core.gate import Move, Stage
 from bot.core.reply_text import budget_nearly_used, how_to_finish, how_to_stop
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.workflow.thread_context import ThreadContext, working_mode
 
 _EXECUTING_PACE = 1.0
@@ -29,13 +29,13 @@ def row_of(agent: AgentChanged) -> AgentRow:
 
 def progress_ask(state: ThreadState) -> int:
     """Return the ask whose progress comment shows the current session. All planning of a request shares one."""
-    return state.thread.ask if state.thread.approved is not None else state.planning_ask
+    return state.gate.ask if state.gate.approved is not None else state.request.planning_ask
 
 
 async def end_stopped_planning(context: ThreadContext, state: ThreadState) -> None:
     """If the progress of planning is shown and there is no plan yet, show that planning was stopped."""
-    if state.planning_ask and not state.is_planned:
-        await context.dialogue.end_progress(planning_over("cancelled"), state.planning_ask)
+    if state.request.planning_ask and not state.request.is_planned:
+        await context.dialogue.end_progress(planning_over("cancelled"), state.request.planning_ask)
 
 
 class ProgressReporter:

@@ -9,7 +9,7 @@ from bot.agent.light_calls import explain_permission
 from bot.agent.session import Session
 from bot.core.moves import Asked, Instructed, Replied
 from bot.core.question import AskKind, Grant
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.transcript import pending_calls
 from bot.workflow.thread_context import ThreadContext
 
@@ -39,8 +39,8 @@ async def deliver_reply(
     if reply is None:
         release(session)
         return ""
-    if state.question_comment:
-        await context.dialogue.fold_question(state.question_comment)
+    if state.question.comment:
+        await context.dialogue.fold_question(state.question.comment)
     if reply.grant in {Grant.ONCE, Grant.PLAN}:
         return reply.call
     session.answer(reply.call, escape_reminders(reply.reply or ""), is_error=reply.is_error, reminders=additions)
@@ -49,5 +49,5 @@ async def deliver_reply(
 
 def _reply(state: ThreadState, session: Session) -> Replied | Instructed | None:
     """Return the journaled answer to the session's pending call, even if the rules have changed since."""
-    replies = (state.reply(session.id, call["id"]) for call in pending_calls(session.history))
+    replies = (state.question.reply(session.id, call["id"]) for call in pending_calls(session.history))
     return next((reply for reply in replies if reply is not None), None)

@@ -2,7 +2,7 @@
 K7, K9)."""
 
 from bot.agent.history.escaping import escape_harness_markup
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.turn import Picture
 from bot.core.work import Checkout
 from bot.workflow.thread_context import ThreadContext
@@ -16,10 +16,10 @@ async def quote_thread(context: ThreadContext, state: ThreadState, tree: Checkou
     Words that are part of the task are not quoted again, nor those that a retry repeats, nor the plan to be revised.
     Nothing in it can imitate the harness (S11a).
     """
-    task = "\n\n".join(entry.said.text for entry in state.newest_request_entries)
-    requested = [entry.said.key for entry in state.request_entries if entry.said.text in task]
-    requested += [state.plan_comment] if state.newest_plan is not None and state.plan_comment else []
-    planned = [entry.said.key for entry in state.request_entries]
+    task = "\n\n".join(entry.said.text for entry in state.request.newest_entries)
+    requested = [entry.said.key for entry in state.request.entries if entry.said.text in task]
+    requested += [state.plan.comment] if state.plan.newest is not None and state.plan.comment else []
+    planned = [entry.said.key for entry in state.request.entries]
     quoted = escape_harness_markup(await context.dialogue.context(requested, planned))
     return "\n\n".join(filter(None, (pull_refs(context, tree), f"{_INTRODUCTION}\n\n{quoted}" if quoted else "")))
 
@@ -53,8 +53,8 @@ async def attached_pictures(context: ThreadContext, state: ThreadState, *, plann
     the request's own words cross the gate.
     """
     reader = context.resources.repository
-    if reader is None or not (planning or not state.turn.foreign):
+    if reader is None or not (planning or not state.request.turn.foreign):
         return ()
-    turns = dict.fromkeys(entry.said.key for entry in state.request_entries)
+    turns = dict.fromkeys(entry.said.key for entry in state.request.entries)
     reads_images = context.resources.model.abilities(context.settings.model).reads_images
     return await reader.pictures(tuple(turns), strangers=planning, reads_images=reads_images)

@@ -18,7 +18,7 @@ from bot.core.errors import Transient
 from bot.core.gate import Stage
 from bot.core.names import AgentId, SessionId
 from bot.core.network import Network
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.core.transcript import Line
 from bot.core.work import Checkout
 from bot.ports import Access, Toolhost
@@ -41,14 +41,14 @@ async def checkout(context: ThreadContext, state: ThreadState, *, fresh: bool = 
     content (K8).
     """
     place = context.location
-    name = f"{place.repository}-{place.thread}-{state.request_position}-{state.base[:16]}"
+    name = f"{place.repository}-{place.thread}-{state.request.position}-{state.request.base[:16]}"
     is_of_fork = place.pull is not None and not place.branch
     pull = None if is_of_fork and state.has_approved_work else place.pull
     name = name if pull == place.pull else f"{name}-work"
-    transcripts, session = context.resources.transcripts, state.work_session
+    transcripts, session = context.resources.transcripts, state.request.work_session
     fresh = fresh or await asyncio.to_thread(transcripts.is_behind, session)
     load_work = partial(transcripts.saved_work, session)
-    return await context.workspace.checkout(name, state.base, load_work, fresh=fresh, pull=pull)
+    return await context.workspace.checkout(name, state.request.base, load_work, fresh=fresh, pull=pull)
 
 
 @asynccontextmanager
@@ -71,7 +71,7 @@ async def keep_work(context: ThreadContext, state: ThreadState) -> None:
     before.
     """
     work = await context.workspace.keep(await checkout(context, state))
-    context.resources.transcripts.keep(state.work_session, work)
+    context.resources.transcripts.keep(state.request.work_session, work)
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ class WorkSaver:
             return 0
         work = await self.context.workspace.keep(await checkout(self.context, self.state))
         if work:
-            self.context.resources.transcripts.keep(self.state.work_session, work)
+            self.context.resources.transcripts.keep(self.state.request.work_session, work)
         return len(work)
 
     async def _save(self) -> None:

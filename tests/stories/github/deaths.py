@@ -24,7 +24,7 @@ from bot.core import marker
 from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
 from bot.core.names import ThreadAddress
-from bot.core.thread_fold import fold_entries
+from bot.core.thread.state import fold_entries
 from bot.testing.github.credentials import job_token
 from bot.testing.github.faults import Fault, Logged, Plan
 from bot.testing.github.world import ACTIONS_BOT

@@ -26,7 +26,7 @@ from bot.core.entry import Entry
 from bot.core.errors import Transient
 from bot.core.gate import Stage
 from bot.core.names import RepositoryId, ThreadAddress, ThreadNumber
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.store.git_journal import GitJournal
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.testing.github import credentials

@@ -15,8 +15,7 @@ from typing import Final
 from bot.config.settings import Secret, Settings
 from bot.core.entry import Entry
 from bot.core.gate import Move, Stage
-from bot.core.thread_fold import fold_entries
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState, fold_entries
 from bot.testing.github.credentials import job_token
 from bot.testing.github.world import ACTIONS_BOT
 from bot.testing.host import receive_webhooks
@@ -162,7 +161,7 @@ class Runs(Hub):
         (branch,) = self.branches()
         assert "total >= FREE_FROM" in self.file(branch, FIXED)
         record = self.record()
-        assert (record.stage, record.unposted_texts) == (Stage.IN_REVIEW, ())
+        assert (record.stage, record.heard.unposted_texts) == (Stage.IN_REVIEW, ())
         moves = [entry.kind for entry in self.entries()]
         assert [moves.count(move) for move in (Move.REQUESTED, Move.PROPOSED, Move.PUBLISHED)] == [1, 1, 1]
         assert [run.log for run in self.every if run.process.returncode not in {0, -9}] == []

@@ -130,7 +130,7 @@ async def test_adopted_by_label(story: Story) -> None:
     story.person("maya").label(HOME, 1, "plangate")
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
     assert story.signs(issue) == ["confused", "eyes"]
-    assert story.records[1].turn.text == f"# {TITLE}\n\n{WISH}"
+    assert story.records[1].request.turn.text == f"# {TITLE}\n\n{WISH}"
 
 
 @pytest.mark.soak

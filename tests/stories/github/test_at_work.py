@@ -57,10 +57,10 @@ async def test_stopped(story: Story, model: Model, step: str) -> None:
     said = "Stopped by will. The work so far is kept. Use `@plangate retry` to continue."
     if step == "w3":
         done = f"- ☑ Ask `@maya`\n- ▶ Note it\n\nChanged so far, but not published: `{FIXED}`."
-        said += f"\n\n{done}\n\nCost so far: ${after.cost_usd or 0:.2f}."
+        said += f"\n\n{done}\n\nCost so far: ${after.costs.total_usd or 0:.2f}."
         assert "- ☑ Ask `@maya`\n- ▶ At it\n" in story.said("progress")[0]
     assert story.said("tell") == [said]
-    assert (after.session_costs.get(after.work_session, 0.0) > 0) == (step == "w3")
+    assert (after.costs.by_session.get(after.request.work_session, 0.0) > 0) == (step == "w3")
     assert story.nothing_done()
 
 

@@ -96,7 +96,7 @@ def model() -> Blind:
 async def published(story: Story) -> dict[str, str]:
     """Approve the plan, and return the files that the pull request changes, with their text."""
     story.reacts("maya", "+1")
-    assert (await story.rests(1)).stage is Stage.IN_REVIEW, story.records[1].result.detail
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW, story.records[1].request.detail
     entries = await story.entries()
     assert Move.OUTGREW not in [entry.kind for entry in entries]
     (made,) = (entry.body for entry in entries if entry.kind == Move.PUBLISHED)

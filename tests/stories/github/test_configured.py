@@ -285,8 +285,8 @@ async def test_set_up_is_the_default_branchs(story: Story) -> None:
     story.reacts("maya", "+1")
     now = await story.rests(1)
     assert now.stage is Stage.IN_REVIEW
-    assert now.setup is not None
-    assert [each["command"] for each in now.setup.commands or ()] == ["true"]
+    assert now.request.setup is not None
+    assert [each["command"] for each in now.request.setup.commands or ()] == ["true"]
     configured(story, "sandbox:\n  setup: ['echo @octo/team is missing; exit 9']\n")
     story.about = 2
     story.opens("will")

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from bot.core.gate import Stage
-from bot.core.thread_fold import fold_entries
+from bot.core.thread.state import fold_entries
 from bot.service.reconcile import Reconciler
 from bot.service.service import PeriodicWork, Service
 from tests.stories.github.ground import Story, long, soak

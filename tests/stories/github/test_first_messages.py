@@ -74,7 +74,7 @@ async def test_forged_reminders(story: Story, model: Model) -> None:
     assert (story.stage, story.nothing_done()) == (Stage.AWAITING_APPROVAL, True)
     quotes_the_stranger(model.heard[-1])
     story.reacts("maya", "+1")
-    assert (await story.rests(1)).stage is Stage.IN_REVIEW, story.records[1].result.detail
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW, story.records[1].request.detail
     (seen,) = [result.text for result in model.works[-1].all_results if result.name == "GitHubRead"]
     assert "Withheld here" in seen
     assert "000000000000" not in "".join(text for request in model.works for text in request.texts())

@@ -83,7 +83,7 @@ async def test_on_the_issue(story: Story) -> None:
     assert len(story.pulls()) == 1
     told = [line for plan in story.plans() for line in plan.text.body.splitlines() if "Estimated cost" in line]
     assert [line.split("$")[0] for line in told] == ["- Estimated cost: perhaps ", "- Estimated cost: about "]
-    work = story.records[1].session_costs["work-1"]
+    work = story.records[1].costs.by_session["work-1"]
     assert f"about ${work:.2f} (the only execution here in the last day)" in told[1]
 
 
@@ -211,5 +211,5 @@ async def test_commands_in_review_comments(story: Story, model: Model) -> None:
     assert "don't count in a review. Post a comment" in story.said("tell")[-1]
     assert len(model.heard) == heard
     assert await after("@plangate revise say here:\n- why") is Stage.AWAITING_APPROVAL
-    assert story.records[1].turn.text == "say here:\n`NEW.md:1`\n\n\n- why"
+    assert story.records[1].request.turn.text == "say here:\n`NEW.md:1`\n\n\n- why"
     assert await after("Rather not.\n\n/plangate stop") is Stage.STOPPED

@@ -8,7 +8,7 @@ import pytest
 from bot.core import marker
 from bot.core.errors import Transient
 from bot.core.gate import Stage
-from bot.core.thread_fold import fold_entries
+from bot.core.thread.state import fold_entries
 from bot.testing.github.code_changes import LineNote
 from tests.stories.github.deaths import Boundary, Death, Life, Mortal
 from tests.stories.github.ground import HOME, Hub, Model, Story

@@ -15,7 +15,7 @@ from bot.compose.parts import key_of
 from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
 from bot.core.names import RepositoryId, SessionId, ThreadNumber
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.store.transcripts import SpooledTranscripts
 from bot.testing.github.faults import Fault
@@ -64,7 +64,7 @@ def spent(story: Story, session: SessionId, folder: Path) -> float:
 
 def journaled(record: ThreadState, session: SessionId) -> float:
     """Sum what the journal says that a session has cost."""
-    return record.session_costs[session]
+    return record.costs.by_session[session]
 
 
 @pytest.mark.long
@@ -94,8 +94,8 @@ async def test_goes_on_from_the_last_minute(story: Story, tmp_path: Path) -> Non
     (branch,) = story.branches()
     assert "total >= FREE_FROM" in story.file(branch, FIXED)
     exactly_one(story)
-    assert journaled(record, record.work_session) == pytest.approx(
-        spent(story, record.work_session, tmp_path), abs=1e-5
+    assert journaled(record, record.request.work_session) == pytest.approx(
+        spent(story, record.request.work_session, tmp_path), abs=1e-5
     )
 
 
@@ -137,11 +137,13 @@ async def test_nothing_is_counted_twice(story: Story, tmp_path: Path) -> None:
     assert record.stage is Stage.IN_REVIEW
     (failed,) = (entry for entry in await story.entries() if entry.kind == Move.FAILED)
     assert failed.body["cost_usd"] > 0
-    work, planning = (spent(story, each, tmp_path) for each in (record.work_session, record.planning_session))
-    assert journaled(record, record.work_session) == pytest.approx(work, abs=1e-5)
-    assert record.cost_usd == pytest.approx(work + planning, abs=1e-5)
+    work, planning = (
+        spent(story, each, tmp_path) for each in (record.request.work_session, record.request.planning_session)
+    )
+    assert journaled(record, record.request.work_session) == pytest.approx(work, abs=1e-5)
+    assert record.costs.total_usd == pytest.approx(work + planning, abs=1e-5)
     (pull,) = story.pulls()
-    assert f"${record.cost_usd:.2f}" in pull.text.body
+    assert f"${record.costs.total_usd:.2f}" in pull.text.body
 
 
 @pytest.mark.long

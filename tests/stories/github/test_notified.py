@@ -41,6 +41,6 @@ async def test_what_a_process_could_not_report(story: Story) -> None:
     assert await told_by(story, looks=True) == answered
     story.model.before = ()
     story.says("will", "@plangate then do it for 49", 1)
-    waiting = (await story.rests(1)).plan_comment_url
+    waiting = (await story.rests(1)).plan.comment_url
     later = await told_by(story)
     assert [each for key, each in later.items() if key not in answered] == [("waiting", "awaiting_approval", waiting)]

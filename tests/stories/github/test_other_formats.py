@@ -37,6 +37,6 @@ async def test_a_plan_of_another_format_is_told_of_and_planned_again(story: Stor
     (told,) = story.said("tell")
     assert "the journal has a plan in a format that this version cannot read" in told
     story.says("will", f"@plangate {WISH}")
-    assert (await story.rests(1)).plan.plan == 2
+    assert (await story.rests(1)).plan.current.plan == 2
     story.reacts("maya", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW

@@ -12,7 +12,7 @@ from bot.compose.github import GitHubHost
 from bot.core.gate import Stage
 from bot.core.notes import Queued
 from bot.core.reply_text import session_queued
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.service.inbox import Inbox
 from bot.service.worker import Worker
 from tests.stories.github.ground import HOME, PATIENCE, WISH, Model, Story

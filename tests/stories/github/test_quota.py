@@ -71,10 +71,10 @@ async def test_quota_of_one_thread(story: Story) -> None:
     story.opens("will")
     await story.rests(1)
     said = story.says("will", "@plangate revise Say why.")
-    assert (await story.rests(1)).thread.plan == 2
+    assert (await story.rests(1)).gate.plan == 2
     story.person("will").delete_comment(said.id)
     story.says("will", "@plangate revise And how.")
-    assert (await story.rests(1)).thread.plan == 2
+    assert (await story.rests(1)).gate.plan == 2
     assert [text[: len(REFUSAL)] for text in story.said("tell")] == [REFUSAL]
     story.reacts("maya", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
@@ -120,7 +120,7 @@ async def test_budget_of_a_day(story: Story) -> None:
 async def test_budget_of_a_day_side_by_side(story: Story, model: Model, tmp_path: Path, calls: int) -> None:
     """Threads that work at the same time, each in a process of its own, go over it by one call each at most."""
     await story.planned()
-    one = story.records[1].cost_usd or 0.0  # nothing is cached yet: no later call is dearer
+    one = story.records[1].costs.total_usd or 0.0  # nothing is cached yet: no later call is dearer
     story.person("ada").push(HOME, {PATH: f"budget:\n  repository_day_usd: {calls / 2 * one}\n"})
     to_midnight(story)
     model.before = (call("LS", path="."),) * 500
@@ -130,7 +130,7 @@ async def test_budget_of_a_day_side_by_side(story: Story, model: Model, tmp_path
         looks = (host.check_thread(story.address(number)) for host, number in zip(hosts, numbers, strict=True))
         records = await asyncio.gather(*looks)
     assert [now.stage for now in records] == [Stage.LIMIT] * 3
-    costs = [now.cost_usd or 0.0 for now in records]
+    costs = [now.costs.total_usd or 0.0 for now in records]
     assert calls / 2 * one <= sum(costs) <= (calls / 2 + 3) * one, [cost / one for cost in costs]
 
 
@@ -139,7 +139,7 @@ async def test_budget_of_a_day_side_by_side(story: Story, model: Model, tmp_path
 async def test_a_lost_answer_costs_nothing(story: Story, model: Model) -> None:
     """What a session journaled counts once, though GitHub's answer to that was lost."""
     await story.planned()
-    before, one = story.api.usage.cost_usd, story.records[1].cost_usd or 0.0
+    before, one = story.api.usage.cost_usd, story.records[1].costs.total_usd or 0.0
     story.person("ada").push(HOME, {PATH: f"budget:\n  repository_day_usd: {6 * one}\n"})
     to_midnight(story)
     model.before = (call("LS", path="."),) * 500
@@ -148,7 +148,7 @@ async def test_a_lost_answer_costs_nothing(story: Story, model: Model) -> None:
     number = story.opens("will", title="Another wish").number
     assert (await story.rests(number)).stage is Stage.LIMIT
     assert story.github.faults.remaining_strikes == 0
-    assert story.records[number].cost_usd == pytest.approx(story.api.usage.cost_usd - before, abs=1e-5)
+    assert story.records[number].costs.total_usd == pytest.approx(story.api.usage.cost_usd - before, abs=1e-5)
 
 
 @pytest.mark.long

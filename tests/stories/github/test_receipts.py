@@ -76,7 +76,7 @@ async def transcripts_are_readable(story: Story, folder: Path) -> None:
             assert calls[-1] is not None
             assert calls[-1].tool == "exit_plan_mode"
             assert page.answers == len(page.steps) - 1 > 0
-            assert round(page.cost_usd, 9) == round(story.records[1].cost_usd or 0, 9)
+            assert round(page.cost_usd, 9) == round(story.records[1].costs.total_usd or 0, 9)
     finally:
         await elsewhere.close()
 
@@ -215,7 +215,7 @@ async def test_an_audit_of_a_story(story: Story) -> None:
     rows = export.rows
     assert export.unreadable == []
     assert [row.event for row in rows] == ["requested", "planned", "approved", "executed", "pushed"]
-    assert sum(row.cost_usd or 0 for row in rows) == pytest.approx(record.cost_usd)
+    assert sum(row.cost_usd or 0 for row in rows) == pytest.approx(record.costs.total_usd)
     assert rows[-1].commit in story.branches().values()
     other = replace(story.host.settings, state_key=Secret("another-key-" * 4))
     lacking = await read_audit(other, HOME, datetime(2020, 1, 1, tzinfo=UTC))

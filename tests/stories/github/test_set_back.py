@@ -4,7 +4,7 @@ import pytest
 
 from bot.core.errors import Unreadable
 from bot.core.gate import Stage
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from tests.stories.github.ground import HOME, Story, kind_of
 
 pytestmark = pytest.mark.req("A4", "A4b", "PR1", "PR2")

@@ -24,7 +24,7 @@ async def test_heard_beside_strangers(story: Story) -> None:
         await story.hears()
         assert story.stage is Stage.STOPPED
         await story.watched(again=False)
-    assert story.records[1].current_approval.by == ("maya",)
+    assert story.records[1].approval.current.by == ("maya",)
     assert [entry.kind for entry in await story.entries()].count("approved") == 1
 
 

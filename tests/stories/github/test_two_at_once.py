@@ -8,7 +8,7 @@ import pytest
 
 from bot.compose.github import GitHubHost
 from bot.core.errors import Conflict
-from bot.core.thread_state import ThreadState
+from bot.core.thread.state import ThreadState
 from bot.testing.github.faults import Fault
 from tests.stories.github.deaths import Boundary, Death, Life, Mortal
 from tests.stories.github.ground import HOME, soak
@@ -91,7 +91,7 @@ def test_one_that_stood_still_while_it_posted(mortal: Mortal) -> None:
     assert isinstance(slow, Conflict)
     assert isinstance(quick, ThreadState)
     (stays,) = mortal.plans(1)
-    assert (stays.minimized, quick.plan_comment) == (None, stays.node_id)
+    assert (stays.minimized, quick.plan.comment) == (None, stays.node_id)
     mortal.reacts("maya", "+1", stays)
     mortal.start(1).join()
     assert len(mortal.pulls()) == 1

@@ -36,7 +36,7 @@ async def worked(story: Story) -> str:
     """Plan, approve, and work; return the body of the pull request."""
     await story.planned()
     story.reacts("maya", "+1")
-    assert (await story.rests(1)).stage is Stage.IN_REVIEW, story.records[1].result.detail
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW, story.records[1].request.detail
     (pull,) = story.pulls()
     return pull.text.body
 
@@ -138,7 +138,7 @@ async def test_outside_of_the_plan(story: Story, model: Model) -> None:
     story.says("maya", f"@plangate approve {story.digest[:12]}")
     record = await story.rests(1)
     assert record.stage is Stage.IN_REVIEW
-    assert (record.pending, record.unposted_texts) == ((), ())
+    assert (record.pending, record.heard.unposted_texts) == ((), ())
     (pull,) = story.pulls()
     assert pull.text.body.startswith("Orders of 50 ship free.")
     told = [result.text.rpartition("\n")[2] for result in model.works[-1].all_results]

@@ -24,7 +24,7 @@ from bot.compose.sweep_switch import SWEEP as SWEEP_FILE
 from bot.config.action_inputs import action
 from bot.config.settings import Secret, Settings
 from bot.core.gate import Stage
-from bot.core.thread_fold import fold_entries
+from bot.core.thread.state import fold_entries
 from bot.github.repository import Address
 from bot.testing.github.credentials import job_token
 from bot.testing.github.entities import Issue

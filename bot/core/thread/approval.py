@@ -1,0 +1,70 @@
+"""The approvals of a thread's plan, and the permission mode that the thread is in."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from bot.core import moves
+from bot.core.comment import work_begun_line
+from bot.core.gate import Move
+from bot.core.moves import Approved
+from bot.core.notes import Heard
+from bot.core.question import Grant
+from bot.core.thread.entry_step import EntryStep, require_entry
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDecision:
+    """Who decided about a plan last, as logins, and when that was journaled."""
+
+    by: tuple[str, ...]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalState:
+    """What people allowed."""
+
+    newest: Approved | None = None
+    """The newest approval."""
+    in_force: tuple[Approved, ...] = ()
+    """The approvals of the plan in force, oldest first."""
+    decision: PlanDecision | None = None
+    """The newest approval or rejection."""
+    mode: str = "plan"
+    """The permission mode that the thread is in (P8); every thread starts in plan mode (P2)."""
+    mode_by: tuple[str, ...] = ()
+    """Logins of the people who set the mode of approved work: its approvers, or who chose another mode since (P8)."""
+    chosen_mode: str = ""
+    """The mode that the newest `mode` command set for approved work; "" for none."""
+    granted: frozenset[tuple[str, str]] = frozenset()
+    """The calls that people permitted for the plan in force: (tool, command or path)."""
+
+    def apply(self, step: EntryStep) -> "ApprovalState":
+        """Return the part after one more entry."""
+        event, part = step.event, self
+        if step.ends_plan:
+            part = replace(part, in_force=(), granted=frozenset())
+        if event.mode_change:
+            part = replace(part, mode=event.mode_change.after)
+        match event:
+            case Approved(by=by):
+                decision = PlanDecision(by, step.at)
+                return replace(part, newest=event, in_force=(*part.in_force, event), decision=decision, mode_by=by)
+            case moves.Rejected(by=by):
+                return replace(part, decision=PlanDecision(by or (), step.at))
+            case moves.Instructed(grant=Grant.PLAN, tool=tool, subject=subject):
+                return replace(part, granted=part.granted | {(tool or "", subject or "")})
+            case Heard(mode=mode) if mode:
+                return replace(part, chosen_mode=mode, mode_by=(event.said.actor.login,))
+            case _:
+                return part
+
+    @property
+    def current(self) -> Approved:
+        """The newest approval. Raises Broken if there is none."""
+        return require_entry(self.newest, Move.APPROVED)
+
+    @property
+    def work_begun_lines(self) -> tuple[str, ...]:
+        """The lines above the newest plan that say that its work began: one per approval, oldest first (A4b)."""
+        return tuple(work_begun_line(approval.by, approval.approved_at) for approval in self.in_force)

@@ -1,0 +1,75 @@
+"""The approved work of a thread: its results, its pull request, and who does it."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from bot.core import moves, notes
+from bot.core.gate import Move
+from bot.core.moves import Executed, Published
+from bot.core.notes import Operated
+from bot.core.thread.entry_step import NEVER, EntryStep, require_entry
+from bot.core.work import PushedWork
+
+
+@dataclass(frozen=True, slots=True)
+class WorkState:
+    """What was done, and what is being done."""
+
+    newest: Executed | None = None
+    """The newest finished work."""
+    was_finished: bool = False
+    """Whether the work of the plan in force was finished once, so that its pull request may exist."""
+    pushing: PushedWork | None = None
+    """The commit that was about to be pushed to a pull request's branch for the plan in force. It may be there."""
+    finished_operations: tuple[Operated, ...] = ()
+    """The finished operations on issues of the plan in force, in the order of the plan."""
+    published: Published | None = None
+    """The newest pull request of this round."""
+    pull_request_url: str = ""
+    """URL of the thread's newest pull request; "" for none."""
+    failed_at: datetime = NEVER
+    """When work last failed."""
+    finishing_ask: int = 0
+    """The ask whose work the newest `finish` command finishes early, as far as it is done; 0 for none."""
+    queued_ask: int = 0
+    """The ask for which the thread shows that its session waits for a free slot; 0 for none."""
+    branch_suffix: int = 0
+    """A suffix of new branch names, so that they differ from branches that a journal forgot which was set back; 0 for
+    none (A4b)."""
+    run: str = ""
+    """Who last journaled that they work on the thread: the id of a run of GitHub Actions, or the name that a process
+    made up; "" if nobody did."""
+
+    def apply(self, step: EntryStep) -> "WorkState":  # noqa: PLR0911 - one for each kind of entry
+        """Return the part after one more entry."""
+        event, part = step.event, self
+        if step.ends_plan:
+            part = replace(part, was_finished=False, pushing=None, finished_operations=())
+        if event.run and event.run != part.run:
+            part = replace(part, run=event.run)
+        match event:
+            case Executed():
+                return replace(part, newest=event, was_finished=True)
+            case Published(pull_request=url):
+                return replace(part, published=event, pull_request_url=url)
+            case moves.Closed():
+                return replace(part, published=None)
+            case moves.Failed():
+                return replace(part, failed_at=step.at)
+            case moves.Requested(apart=suffix) | moves.PlanEnd(apart=suffix) | notes.Heard(apart=suffix) if suffix:
+                return replace(part, branch_suffix=suffix)
+            case notes.Heard(finish=ask) if ask:
+                return replace(part, finishing_ask=ask)
+            case notes.Queued(queued=ask):
+                return replace(part, queued_ask=ask)
+            case notes.Pushing(digest=digest, made=made) if digest == step.gate.digest:
+                return replace(part, pushing=made)
+            case Operated(digest=digest) if digest == step.gate.digest:
+                return replace(part, finished_operations=(*part.finished_operations, event))
+            case _:
+                return part
+
+    @property
+    def current(self) -> Executed:
+        """The newest finished work. Raises Broken if there is none."""
+        return require_entry(self.newest, Move.EXECUTED)
