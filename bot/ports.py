@@ -1,12 +1,18 @@
-"""Every side effect of the bot, as Protocols. bot/compose connects the adapters to them."""
+"""Every side effect of the bot. bot/compose connects the adapters to these ports.
 
+A port with several whole implementations is a Protocol. Where an implementation may lack a part, the port is a base
+class, and what is inherited means "absent".
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from bot.core.approval import ApprovedPlan, Snapshot, Verdict
+from bot.core.decision_evidence import ConfigurationChange
 from bot.core.entry import Entry
-from bot.core.errors import PlangateError
+from bot.core.errors import Broken, PlangateError, Refused
 from bot.core.exchange import (
     Abilities,
     AnswerCompleted,
@@ -21,9 +27,11 @@ from bot.core.exchange import (
 )
 from bot.core.names import CommitId, SessionId, ThreadNumber
 from bot.core.network import NO_NETWORK, Network, NetworkDecision, WebPage
+from bot.core.operations import IssueOperationResult, IssueState, Operation
 from bot.core.plan import PlanDocument
 from bot.core.pull import PullCommits, PullOrder, PullRequest
 from bot.core.question import AnswerSnapshot, Asking, Author
+from bot.core.red_checks import CheckRun, PullChecks
 from bot.core.repository_text import RepositoryQuery, RepositoryText
 from bot.core.review import Review
 from bot.core.sandboxed_tools import UNBOUND, Access, SandboxBounds, ToolOutput
@@ -249,13 +257,20 @@ class Transcripts(Protocol):
 # --- the people ------------------------------------------------------------------------------------------------
 
 
-class Dialogue(Protocol):
+class Dialogue(ABC):
     """The thread as a place where people talk: a GitHub thread or a terminal.
 
     Each post appears exactly once per ask: look it up, create it, and read it back (E1). A failed look-up raises
     Transient and never counts as absent.
+
+    A place overrides what it has. What it inherits is absent there: nothing is quoted, edited, folded, or reacted to.
     """
 
+    __slots__ = ()
+
+    # what every place has
+
+    @abstractmethod
     async def turns(
         self, seen: Collection[str], heard_until: datetime | None = None, *, may_act: Callable[[Turn], bool]
     ) -> Sequence[Turn]:
@@ -266,47 +281,11 @@ class Dialogue(Protocol):
         unknown or does not let its author act.
         """
 
-    async def context(self, requested: Collection[str] = (), planned: Collection[str] = ()) -> str:
-        """Return the thread as quoted, attributed, untrusted text; "" if there is nothing.
-
-        For a pull request, its facts and its diff come first. `requested` has the keys of the turns, and the ids of
-        the comments, whose words the session has anyway: those are not quoted again. `planned` has the keys of all that
-        is planned for: the newest review among them is shown with the lines that it is about. What does not fit is
-        left out, and that is said. Reading takes time, so call this once per session.
-        """
-
-    async def hidden_fragments(self, turn: Turn) -> Sequence[str]:
-        """Return the invisible fragments removed from the quoted thread, except the turn's own."""
-
-    async def closed_since(self, moment: datetime) -> bool:
-        """Return whether the thread was closed after `moment` and was still closed when its turns were listed."""
-
-    async def asked_before(self, turn: Turn) -> Collection[str]:
-        """Return what the turn's author asked earlier on the same day (UTC), as ``thread/key``, on all threads.
-
-        Leaves out what cannot be read. The journal knows what was asked on this thread.
-        """
-
-    async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
-        """Add a reaction to a turn. Repeating it changes nothing."""
-
-    async def acknowledge_reported(self, *, may_ask: Callable[[Turn], bool]) -> None:
-        """Add the reaction for SEEN to the turn that a delivery has just reported, if its author may ask."""
-
+    @abstractmethod
     async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
         """Post the plan and return where it is shown."""
 
-    async def find_plan_comment(self, ask: int) -> str:
-        """Return where the plan of an ask is shown; "" if it is not shown."""
-
-    async def supersede(self, shown: str, why: str) -> None:
-        """Mark a posted plan as outdated, with what replaced it."""
-
-    async def show_work_begun(self, plan: PlanDocument, shown: str, line: str) -> None:
-        """Show above a plan that its work has begun. Raises Transient if the plan is no longer shown.
-
-        Older opinions then count only in a snapshot that is given this line."""
-
+    @abstractmethod
     async def snapshot(
         self, plan: PlanDocument, shown: str, *, onto: str = "", pushed: str = "", begun: Sequence[str] = ()
     ) -> Snapshot:
@@ -316,35 +295,77 @@ class Dialogue(Protocol):
         the plan's own commit, which is not drift. `begun` are the lines above the plan that the journal accounts for.
         """
 
+    @abstractmethod
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
         """Post why a verdict is not an approval, editing an earlier explanation if there is one."""
 
-    def interrupt(self, error: PlangateError) -> None:
-        """Raise the error if the requester reads it at once, as at a terminal; return if it has to be posted."""
-
-    def is_retry(self) -> bool:
-        """Return whether looking at the thread again is itself a request to continue what was interrupted."""
-
-    async def find_unrecorded_comment(self, position: int, ask: int) -> int:
-        """Return the number of the newest bot comment that is newer than the journal at this position; 0 for none."""
-
-    async def warn_of_rewind(self, number: int, text: str) -> datetime:
-        """Post once per number of `find_unrecorded_comment` that the journal was set back. Return when it was."""
-
-    def ignore_comments_until(self, number: int) -> None:
-        """Skip comments up to that number when looking up what the bot posted for later asks."""
-
+    @abstractmethod
     async def ask(self, asking: Asking, ask: int, *, who: str) -> PostedComment:
         """Post what a session asks and return where it is shown. `who` names the people whose answer counts."""
 
+    @abstractmethod
     async def answers(self, asking: Asking, shown: str, *, who: str, may: Callable[[Author], bool]) -> AnswerSnapshot:
         """Return one live reading of everything that can be an answer; marked incomplete if it failed.
 
         `may` receives each person before their words are read. Words of people for whom it is false are left out.
         """
 
+    @abstractmethod
+    async def post(self, text: str, ask: int) -> None:
+        """Post a text on the thread."""
+
+    # what people wrote beside the turns
+
+    async def context(self, requested: Collection[str] = (), planned: Collection[str] = ()) -> str:
+        """Return the thread as quoted, attributed, untrusted text; "" if there is nothing.
+
+        For a pull request, its facts and its diff come first. `requested` has the keys of the turns, and the ids of
+        the comments, whose words the session has anyway: those are not quoted again. `planned` has the keys of all that
+        is planned for: the newest review among them is shown with the lines that it is about. What does not fit is
+        left out, and that is said. Reading takes time, so call this once per session.
+        """
+        return ""
+
+    async def hidden_fragments(self, turn: Turn) -> Sequence[str]:
+        """Return the invisible fragments removed from the quoted thread, except the turn's own."""
+        return ()
+
+    async def closed_since(self, moment: datetime) -> bool:
+        """Return whether the thread was closed after `moment` and was still closed when its turns were listed."""
+        return False
+
+    async def asked_before(self, turn: Turn) -> Collection[str]:
+        """Return what the turn's author asked earlier on the same day (UTC), as ``thread/key``, on all threads.
+
+        Leaves out what cannot be read. The journal knows what was asked on this thread.
+        """
+        return ()
+
+    # reactions
+
+    async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
+        """Add a reaction to a turn. Repeating it changes nothing."""
+
+    async def acknowledge_reported(self, *, may_ask: Callable[[Turn], bool]) -> None:
+        """Add the reaction for SEEN to the turn that a delivery has just reported, if its author may ask."""
+
+    # posts that are found again and edited
+
+    async def find_plan_comment(self, ask: int) -> str:
+        """Return where the plan of an ask is shown; "" if it is not shown."""
+        return ""
+
+    async def supersede(self, shown: str, why: str) -> None:
+        """Mark a posted plan as outdated, with what replaced it."""
+
+    async def show_work_begun(self, plan: PlanDocument, shown: str, line: str) -> None:
+        """Show above a plan that its work has begun. Raises Transient if the plan is no longer shown.
+
+        Older opinions then count only in a snapshot that is given this line."""
+
     async def explain_ignored_answers(self, text: str, ask: int) -> None:
         """Post once why something that looks like an answer is not one, editing an earlier explanation."""
+        await self.post(text, ask)
 
     async def fold_question(self, shown: str) -> None:
         """Fold a question that no longer waits. Repeating it changes nothing."""
@@ -358,36 +379,138 @@ class Dialogue(Protocol):
     async def end_abandoned_progress(self, text: str) -> None:
         """Replace progress of execution that a process left when it died. Post nothing new. Never raises."""
 
-    async def post(self, text: str, ask: int) -> None:
-        """Post a text on the thread."""
+    # reviews of the thread's pull request
 
     async def review(self, review: Review, ask: int) -> None:
-        """Post a review of the thread's pull request, once; as one text if GitHub does not accept the review."""
+        """Post a review of the thread's pull request, once; as one text if it cannot be a review."""
+        await self.post(review.text, ask)
 
     async def reply(self, turns: Collection[str], text: str, ask: int) -> None:
         """Post a text, once, in each review thread that contains a comment of the given turns."""
 
+    # a journal that is older than the thread
 
-class Pulls(Protocol):
-    """The pull requests of one repository."""
+    async def find_unrecorded_comment(self, position: int, ask: int) -> int:
+        """Return the number of the newest bot comment that is newer than the journal at this position; 0 for none."""
+        return 0
+
+    async def warn_of_rewind(self, number: int, text: str) -> datetime:
+        """Post once per number of `find_unrecorded_comment` that the journal was set back. Return when it was."""
+        raise Broken("a thread without comments cannot show that its journal was set back")
+
+    def ignore_comments_until(self, number: int) -> None:
+        """Skip comments up to that number when looking up what the bot posted for later asks."""
+
+    # a person who waits for the process
+
+    def interrupt(self, error: PlangateError) -> None:
+        """Raise the error if the requester reads it at once, as at a terminal; return if it has to be posted."""
+
+    def is_retry(self) -> bool:
+        """Return whether looking at the thread again is itself a request to continue what was interrupted."""
+        return False
+
+
+# --- GitHub, as the harness itself uses it, and never a model ---------------------------------------------------
+
+# A repository that is not on GitHub has the base classes themselves: no pull requests, issues, checks, or receipts.
+
+
+class Pulls:
+    """The pull requests of one repository. By default there are none, and the pushed branch is the result."""
+
+    __slots__ = ()
 
     async def ensure(self, order: PullOrder) -> PullRequest | None:
         """Return the open pull request of that branch, creating it if there is none; never a second one (PR2).
 
         Repeating the order changes nothing more. None if the repository has none: the pushed branch is the result.
         """
+        return None
 
     async def head(self, number: int) -> CommitId | None:
         """Return the head of an open pull request; None if it is closed or merged."""
+        return None
 
     async def is_merged(self, number: int) -> bool:
         """Return whether a pull request was merged."""
+        return False
 
     async def find(self, branch: str) -> int | None:
         """Return the number of the bot's newest pull request from a branch, open or not; None for none."""
+        return None
 
     async def open_on(self, thread: ThreadNumber) -> tuple[int, ...]:
         """Return the numbers of the bot's open pull requests from all branches of a thread, the oldest first."""
+        return ()
+
+
+class CheckAccess:
+    """Access to the checks of the bot's own pull requests. By default there are none."""
+
+    __slots__ = ()
+
+    async def read(self, number: ThreadNumber) -> PullChecks | None:
+        """Return the checks of a pull request; None unless it is open and the bot's own.
+
+        Raises Refused if the token may not read them, and Transient.
+        """
+        return None
+
+    async def report(self, head: CommitId, red: Sequence[CheckRun]) -> str:
+        """Return what red check runs of a commit report: text that anybody may have written, without secrets."""
+        raise Broken("checks were read where there are no pull requests")
+
+
+class TaskAccess:
+    """Access to the issues of one repository, for its scheduled tasks. By default there are none."""
+
+    __slots__ = ()
+
+    async def run_check(self, name: str, options: Mapping[str, Sequence[str]], commit: CommitId) -> str:
+        """Return what a check of that name finds, "" for nothing.
+
+        `commit` is the head of the default branch. Raises Refused for an unknown name or option, and for what GitHub
+        does not show.
+        """
+        where, fix = f"github:{name}", "use a command"
+        raise Refused("it asks GitHub, but this repository is not on GitHub", where=where, fix=fix)
+
+    async def configuration_change(self) -> ConfigurationChange | None:
+        """Return the newest change of the configuration file on the default branch; None if GitHub shows none.
+
+        Raises Transient.
+        """
+        return None
+
+    async def target(self, number: int) -> IssueState | None:
+        """Return an issue or a pull request as it is now, or None if the repository has none of that number."""
+        return None
+
+    async def apply(self, operation: Operation, seen: str, name: str) -> IssueOperationResult:
+        """Carry out an operation and return its result, if its target still has the digest `seen`
+        (`IssueState.digest`).
+
+        `name` is unique to the operation. Repeating it changes nothing more. Raises Transient and Conflict.
+        """
+        raise Broken("a plan with operations was made where there are no issues")
+
+
+class Receipts:
+    """The receipts of one repository (RC5). By default none are kept."""
+
+    __slots__ = ()
+
+    async def issue(self, statement: Json, commit: CommitId) -> bytes:
+        """Keep the signed receipt of a pushed commit, unless it has one, and return the receipt that is kept.
+
+        Returns b"" where no receipts are kept. Raises Refused with the reason if it cannot be kept, and Transient if
+        the remote does not answer.
+        """
+        return b""
+
+
+# --- GitHub, as a session reads it ------------------------------------------------------------------------------
 
 
 class RepositoryReader(Protocol):

@@ -34,11 +34,10 @@ from bot.core.errors import PlangateError
 from bot.core.lines import shorten_line
 from bot.core.plan import PlanDocument
 from bot.core.question import AnswerComment, AnswerSnapshot, Asking, AskKind, Author, BoxEdit, Question
-from bot.core.review import Review
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Json, text_of
-from bot.core.turn import Acknowledgment, Turn
-from bot.ports import Clock, PostedComment
+from bot.core.turn import Turn
+from bot.ports import Clock, Dialogue, PostedComment
 
 PERSON: Final = Actor(1, "you")
 TERMINAL: Final = "terminal"
@@ -47,7 +46,7 @@ _WIDTH: Final = 100
 
 
 @dataclass(slots=True)
-class Terminal:
+class Terminal(Dialogue):
     """One person who asks and approves. `yes` answers for them. Without a terminal nobody answers."""
 
     prompt: str
@@ -68,67 +67,10 @@ class Terminal:
         """Return the one turn from the command line, unless it was seen before."""
         return [] if TERMINAL in seen else [Turn(TERMINAL, PERSON, self.prompt, self.started)]
 
-    async def context(self, requested: Collection[str] = (), planned: Collection[str] = ()) -> str:
-        """Return "": there is nothing to quote."""
-        return ""
-
-    async def hidden_fragments(self, turn: Turn) -> Sequence[str]:
-        """Return nothing: there is nothing to quote."""
-        return ()
-
-    async def closed_since(self, moment: datetime) -> bool:
-        """Return False: a terminal is open as long as the program runs."""
-        return False
-
-    async def asked_before(self, turn: Turn) -> Collection[str]:
-        """Return nothing: the person at the terminal pays."""
-        return ()
-
-    async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
-        """Do nothing: the person sees the printed session."""
-
-    async def acknowledge_reported(self, *, may_ask: Callable[[Turn], bool]) -> None:
-        """Do nothing: the person sees the printed session."""
-
     async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
         """Print the plan."""
         self._show(plan)
         return PostedComment(f"{TERMINAL}-{ask}")
-
-    async def find_plan_comment(self, ask: int) -> str:
-        """Return "": there is no comment to find."""
-        return ""
-
-    async def supersede(self, shown: str, why: str) -> None:
-        """Do nothing: printed text stays, and the newer plan appears below it."""
-
-    async def show_work_begun(self, plan: PlanDocument, shown: str, line: str) -> None:
-        """Do nothing: the printed session shows that the work begins."""
-
-    async def find_unrecorded_comment(self, position: int, ask: int) -> int:
-        """Return 0: there are no comments."""
-        return 0
-
-    async def warn_of_rewind(self, number: int, text: str) -> datetime:
-        """Print a warning, and return the current time."""
-        print(readable(text), file=self.out, flush=True)
-        return self.clock.now()
-
-    def ignore_comments_until(self, number: int) -> None:
-        """Do nothing: there are no comments."""
-
-    async def progress(self, text: str, ask: int) -> None:
-        """Do nothing: the printed session shows it."""
-
-    async def end_progress(self, text: str, ask: int) -> None:
-        """Do nothing: the printed session shows it."""
-
-    async def end_abandoned_progress(self, text: str) -> None:
-        """Do nothing: the printed session shows it."""
-
-    async def review(self, review: Review, ask: int) -> None:
-        """Print a review."""
-        await self.post(review.text, ask)
 
     async def post(self, text: str, ask: int) -> None:
         """Print a text. It has left this process on return, so the journal may record it as posted."""
@@ -185,16 +127,6 @@ class Terminal:
 
     def _words(self, text: str) -> AnswerComment:
         return AnswerComment("", Author(PERSON, Role.ADMIN), self.clock.now(), text)
-
-    async def reply(self, turns: Collection[str], text: str, ask: int) -> None:
-        """Do nothing: there are no reviews."""
-
-    async def explain_ignored_answers(self, text: str, ask: int) -> None:
-        """Print why nothing counts yet."""
-        await self.post(text, ask)
-
-    async def fold_question(self, shown: str) -> None:
-        """Do nothing: printed text stays."""
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
         """Print why the plan waits."""

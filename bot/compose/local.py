@@ -29,7 +29,6 @@ from bot.compose.parts import (
     work_settings,
 )
 from bot.compose.terminal_run import TerminalRun, combine_listeners
-from bot.compose.without_github import NoChecks, NoPulls, NoReceipts, NoTasks
 from bot.config.environment import configuration, redactor_for
 from bot.config.settings import PATH, Settings
 from bot.core.actor import Role
@@ -42,7 +41,7 @@ from bot.core.thread.state import fold_entries
 from bot.core.transcript import Line
 from bot.core.work import LocalRun
 from bot.outlet import outlet
-from bot.ports import Access, Clock, Journal
+from bot.ports import Access, CheckAccess, Clock, Journal, Pulls, Receipts, TaskAccess
 from bot.store.git_journal import GitJournal
 from bot.store.keys import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs
@@ -212,10 +211,10 @@ class _RunParts:
             workspace=workspace,
             resources=self._session_resources(transcripts, dialogue, Ledger(work.budget_usd), f"{thread:08x}"),
             fence=Fence(journal, number, thread, states),
-            pulls=NoPulls(),
-            receipts=NoReceipts(),
-            tasks=NoTasks(),
-            checks=NoChecks(),
+            pulls=Pulls(),
+            receipts=Receipts(),
+            tasks=TaskAccess(),
+            checks=CheckAccess(),
             settings=local_work_settings(work),
             policy=Policy(role=Role.READ, high_needs=1),
             listener=combine_listeners(printer.receive, spans.receive),

@@ -11,6 +11,7 @@ from bot.core.names import CommitId
 from bot.core.receipt_format import KEYS_FILE
 from bot.core.transcript import Json
 from bot.github.approval_check import ApprovalChecks
+from bot.ports import Receipts
 from bot.receipts.signing_keys import ReceiptKey, decode_keys, signing_key, with_current_key_file
 from bot.store.receipt_refs import ReceiptRefs
 
@@ -47,7 +48,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedReceipts:
+class CheckedReceipts(Receipts):
     """The Receipts port on a repository on GitHub."""
 
     refs: ReceiptRefs

@@ -38,7 +38,7 @@ from bot.github.snapshot import SnapshotReader
 from bot.github.thread_quotes import ThreadQuotes, with_older_comments
 from bot.github.threads import GitHubThread, Threads
 from bot.github.turns import MARKS, BotIdentity, TurnReader, has_strangers
-from bot.ports import PostedComment, ThreadFence
+from bot.ports import Dialogue, PostedComment, ThreadFence
 
 FRESH_AGE: Final = timedelta(minutes=1)
 """Maximum age of a post that only the delivery at hand can have reported. An older one may have been heard before."""
@@ -61,7 +61,7 @@ class DialogueSettings:
 
 
 @dataclass(slots=True)
-class GitHubDialogue:
+class GitHubDialogue(Dialogue):
     """The conversation on one thread. `base` is the branch that plans for an issue are made for."""
 
     client: GitHubClient
@@ -231,13 +231,6 @@ class GitHubDialogue:
         """Post, in one comment per plan, why the plan is not approved (A5)."""
         text = f"Plan {plan.plan} ({plan.short_digest}) waits: {comment.reasons(verdict)}."
         await self.comments.put("waits", plan.plan, text, digest=plan.digest)
-
-    def interrupt(self, error: PlangateError) -> None:
-        """Do nothing: people learn of errors by a comment."""
-
-    def is_retry(self) -> bool:
-        """Return False: people say `retry`."""
-        return False
 
     async def find_unrecorded_comment(self, position: int, ask: int) -> int:
         """Return the id of the bot's newest comment that is newer than the journal, or 0 (A4b)."""

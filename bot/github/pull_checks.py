@@ -20,6 +20,7 @@ from bot.github.attribution import Attribution
 from bot.github.check_results import CheckResults
 from bot.github.client import PAGE, GitHubClient, Json
 from bot.github.repository import Address
+from bot.ports import CheckAccess
 
 REPORT: Final = 15_000
 """Maximum characters of the report on red checks."""
@@ -104,7 +105,7 @@ class PullCheckReader:
 
 
 @dataclass(frozen=True, slots=True)
-class PullChecksGateway:
+class PullChecksGateway(CheckAccess):
     """The checks of the bot's pull requests, and what they report, behind one port."""
 
     reader: PullCheckReader

@@ -13,13 +13,14 @@ from bot.core.pull import PullOrder, PullRequest
 from bot.github.client import LAGS, GitHubClient, Json
 from bot.github.errors import Missing, OutcomeUnknown, Unprocessable
 from bot.github.repository import Address
+from bot.ports import Pulls
 
 _TRIES: Final = 4
 _WAIT_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class GitHubPulls:
+class GitHubPulls(Pulls):
     """The bot's pull requests in one repository."""
 
     client: GitHubClient

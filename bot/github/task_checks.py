@@ -30,13 +30,14 @@ from bot.github.labels import label_names
 from bot.github.people import rest_actor
 from bot.github.repository import Address
 from bot.github.tracking import LABEL
+from bot.ports import TaskAccess
 
 MOST: Final = 100
 """Maximum number of issues that one check prints, even if the task allows more."""
 
 
 @dataclass(frozen=True, slots=True)
-class TaskGateway:
+class TaskGateway(TaskAccess):
     """The checks of one repository, the operations on its issues, and the newest change of its configuration file."""
 
     client: GitHubClient

@@ -22,8 +22,7 @@ from bot.core.publishing_check import PublishingFacts
 from bot.core.secrets.redaction import Redactor
 from bot.core.thread.state import ThreadState
 from bot.core.work import ThreadLocation
-from bot.ports import Dialogue, Journal, Pulls, Workspace
-from bot.workflow.harness_access import CheckAccess, Receipts, TaskAccess
+from bot.ports import CheckAccess, Dialogue, Journal, Pulls, Receipts, TaskAccess, Workspace
 from bot.workflow.journal.fence import Fence
 from bot.workflow.journal.state_cache import StateCache
 

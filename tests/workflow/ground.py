@@ -15,7 +15,6 @@ from bot.agent.permissions.tool_gate import PermissionGate, ToolRules, parse_rul
 from bot.agent.prompts import Environment, prompt_text
 from bot.agent.resources import HumanAvailability, SessionResources
 from bot.compose.parts import local_work_settings
-from bot.compose.without_github import NoChecks, NoPulls, NoReceipts, NoTasks
 from bot.core.actor import Actor, Role
 from bot.core.approval import Policy
 from bot.core.entry import JournaledTurn
@@ -25,7 +24,7 @@ from bot.core.plan import Contract, PlanDocument
 from bot.core.thread.state import ThreadState
 from bot.core.transcript import Json
 from bot.core.work import LocalRun, ThreadLocation
-from bot.ports import ModelRequest
+from bot.ports import CheckAccess, ModelRequest, Pulls, Receipts, TaskAccess
 from bot.terminal import Terminal
 from bot.workflow import engine
 from bot.workflow.journal.fence import Fence
@@ -133,7 +132,7 @@ class Ground:
         )
         fence = Fence(self.journal, place.repository, place.thread, states)
         ports = (self.journal, self.thread, self.workspace, resources, fence)
-        github = (self.pulls, NoReceipts(), NoTasks(), NoChecks())
+        github = (self.pulls, Receipts(), TaskAccess(), CheckAccess())
         beside = (replace(self.settings, run=run), Policy(bot=BOT.id))
         return ThreadContext(
             place, _environment, *ports, *github, *beside, states=states, begin_session=lambda: self.slots > 0
@@ -218,5 +217,5 @@ class LocalGround(Ground):
         dialogue = Terminal("Do it.", self.clock, self.screen, yes=True)
         self.clock.seconds += 1  # nobody answers at once
         settings, policy = local_work_settings(made.settings), Policy(role=Role.READ, high_needs=1)
-        made = replace(made, dialogue=dialogue, pulls=NoPulls(), settings=settings, policy=policy)
+        made = replace(made, dialogue=dialogue, pulls=Pulls(), settings=settings, policy=policy)
         return replace(made, work_session=planning_session)

@@ -28,6 +28,7 @@ from bot.ports import (
     Clock,
     ModelEvent,
     ModelRequest,
+    Pulls,
     Toolhost,
     ToolOutput,
     Usage,
@@ -247,7 +248,7 @@ def _tree(files: Files) -> str:
 
 
 @dataclass(slots=True)
-class MemoryPulls:
+class MemoryPulls(Pulls):
     """The Pulls port over the branches of a workspace."""
 
     life: Life

@@ -8,17 +8,16 @@ from bot.core.actor import Actor, Role
 from bot.core.approval import Candidate, Opinion, ShownPlan, Snapshot, Verdict, Way
 from bot.core.command import Command, Verb, parse
 from bot.core.comment import is_at_work, reasons
-from bot.core.errors import PlangateError
 from bot.core.plan import PlanDocument
 from bot.core.question import AnswerComment, AnswerSnapshot, Asking, Author
 from bot.core.review import Review
 from bot.core.turn import Acknowledgment, Turn, version_key
-from bot.ports import Clock, PostedComment
+from bot.ports import Clock, Dialogue, PostedComment
 from tests.workflow.memory_ports import Life
 
 
 @dataclass(slots=True)
-class MemoryThread:
+class MemoryThread(Dialogue):
     """The Dialogue port. Each post is stored under its kind and ask, so that it is there once."""
 
     clock: Clock
@@ -86,25 +85,13 @@ class MemoryThread:
         new = (turn for turn in self.said if {turn.key, turn.version}.isdisjoint(seen))
         return [turn if turn.role is not None and may_act(turn) else replace(turn, text="") for turn in new]
 
-    async def context(self, requested: Collection[str] = (), planned: Collection[str] = ()) -> str:  # noqa: ARG002
-        return ""
-
-    async def hidden_fragments(self, turn: Turn) -> Sequence[str]:  # noqa: ARG002
-        return ()
-
     async def closed_since(self, moment: datetime) -> bool:
         return self.closed_at is not None and self.closed_at > moment
-
-    async def asked_before(self, turn: Turn) -> Collection[str]:  # noqa: ARG002
-        return ()
 
     async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
         if (turn.key, sign) not in self.signs:
             self.life.write(f"sign {sign}")
             self.signs.append((turn.key, sign))
-
-    async def acknowledge_reported(self, *, may_ask: Callable[[Turn], bool]) -> None:
-        """Do nothing: no delivery reports anything here."""
 
     async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
         return self._post("plan", ask, plan.markdown)
@@ -141,12 +128,6 @@ class MemoryThread:
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
         self._post("explanation", plan.plan, reasons(verdict))
-
-    def interrupt(self, error: PlangateError) -> None:
-        pass
-
-    def is_retry(self) -> bool:
-        return False
 
     async def find_unrecorded_comment(self, position: int, ask: int) -> int:  # noqa: ARG002
         return self.newest

@@ -12,9 +12,9 @@ from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.maintenance import Occurrence, ScheduledTask
 from bot.core.names import CommitId
-from bot.core.operations import IssueOperationResult, IssueState, Operation
+from bot.core.operations import IssueOperationResult, Operation
 from bot.core.transcript import Json
-from bot.ports import ModelRequest
+from bot.ports import ModelRequest, TaskAccess
 from bot.workflow.journal.writing import read_state
 from bot.workflow.maintaining import NOTHING_TO_DO, journal_occurrence, offer_again, track_task
 from bot.workflow.task_check import PRINTED_SHOWN
@@ -25,7 +25,7 @@ TASK = ScheduledTask("shipping", "daily", "UTC", "Let orders of 50 ship free.")
 
 
 @dataclass(slots=True)
-class MemoryTasks:
+class MemoryTasks(TaskAccess):
     """The TaskAccess port: one check, and the issues that operations are about."""
 
     finds: str = ""
@@ -39,9 +39,6 @@ class MemoryTasks:
 
     async def configuration_change(self) -> ConfigurationChange | None:
         return ConfigurationChange(BASE, MAYA)
-
-    async def target(self, number: int) -> IssueState | None:  # noqa: ARG002 - the port's
-        return None
 
     async def apply(self, operation: Operation, seen: str, name: str) -> IssueOperationResult:  # noqa: ARG002
         if name not in self.done:
