@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.core.gate import Stage
 from bot.testing.github.faults import Logged
 from bot.testing.github.simulated_github import SimulatedGitHub
@@ -49,7 +49,7 @@ async def _play(folder: Path, pulls: int, branches: int, threads: int) -> Sequen
         at = bare.refs()["refs/heads/main"]
         old = {f"refs/pull/{number}/head": at for number in range(1_000, 1_000 + pulls)}
         bare.pack_refs(old | {f"refs/heads/topic/{number}": at for number in range(branches)})
-        async with GitHubHost(settings(github, api.base_url, folder / "data"), clock=clock) as host:
+        async with HostSetup(settings(github, api.base_url, folder / "data"), clock=clock) as host:
             story = Story(github, installation, clock.advance, host, clock, model, api)
             numbers = [story.opens("will", title=f"Thread {number}").number for number in range(threads)]
 

@@ -11,11 +11,14 @@ import traceback
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from bot.core.errors import PlangateError
 from bot.core.secrets.known import SHORTEST
 from bot.core.secrets.redaction import Redactor
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 LOGGER: Final = logging.getLogger("plangate")
 OURS: Final = logging.getLogger("bot")
@@ -66,14 +69,9 @@ class LineFormatter(logging.Formatter):
         return self._redactor.redact(str(value))[:LONGEST_VALUE]
 
 
-class Writes(Protocol):
-    """Destination of log lines."""
-
-    def write(self, text: str, /) -> object:
-        """Write one line, including its newline."""
-
-
-def setup(style: str, level: str = "INFO", *, redactor: Redactor | None = None, out: Writes | None = None) -> None:
+def setup(
+    style: str, level: str = "INFO", *, redactor: Redactor | None = None, out: "SupportsWrite[str] | None" = None
+) -> None:
     """Send the log of the whole process to a stream (default: standard error), as `text` or `json`, from a level on."""
     handler = logging.StreamHandler(out or sys.stderr)
     handler.setLevel(level)

@@ -219,7 +219,7 @@ def _loaded() -> Server:
         "bot.cli.doctor",
     )
     lazily = "bot.agent.model.lazy_library:load_types_on_demand"
-    shells = ("bot.cli.main", *ours, "bot.summary", "webhooks.app", "bot.service.host_port")
+    shells = ("bot.cli.main", *ours, "bot.summary", "webhooks.app")
     return Server(lazily, *shells, *libraries, *more, *extras)
 
 

@@ -94,12 +94,14 @@ def test_every_command_stands_in_help_and_readme() -> None:
 
 
 def test_every_key_of_the_configuration_is_obeyed() -> None:
-    """Where settings become parts each of them is read."""
-    joined = "".join(text(path) for path in (ROOT / "bot/compose").glob("*.py"))
+    """Where settings become parts each of them is read, by a part itself or by what joins the parts."""
+    joined = "".join(text(path) for room in ("compose", "service") for path in (ROOT / "bot" / room).glob("*.py"))
     named = {key: key if "." in key else f"keys.{key}" for key in keys(Configuration)}
     read_whole = set(re.findall(r"_agent_limits\(keys\.([a-z.]+)\)", joined))
     of_agents = set(re.findall(r"\bagent\.([a-z]+)", joined))
     read = {f"{part}.{name}" for part, name in product(read_whole, of_agents)}
+    parts = re.findall(r"^class (\w+)\(Part\):(.*?)^(?=\S)", text(ROOT / "bot/config/repository_file.py"), re.M | re.S)
+    read |= {f"{part.lower()}.{name}" for part, body in parts for name in re.findall(r"\bself\.(\w+)", body)}
     unread = {key for key, name in named.items() if not re.search(rf"\b{re.escape(name)}\b", joined)} - read
     assert unread == set()
 

@@ -16,9 +16,7 @@ from starlette.types import ASGIApp
 
 from bot.compose.app_set_up import open_app_set_up
 from bot.compose.local import try_model
-from bot.compose.maintenance_rounds import MaintenanceRounds
 from bot.compose.overview_parts import overview_of, recorder_of
-from bot.compose.person_host import GitHubPersonHost
 from bot.compose.receipts import published_keys
 from bot.compose.worker_process import HAND_BACK_SECONDS, forced_exit_timer, periodic_work, reporting_host
 from bot.config.environment import redactor_for
@@ -28,6 +26,7 @@ from bot.core.errors import Misconfigured, Unreadable
 from bot.core.secrets.redaction import Redactor
 from bot.logs import failure, say, setup
 from bot.outlet import redirect_output
+from bot.service.maintenance_rounds import MaintenanceRounds
 from bot.service.overview.overview import Overview
 from bot.service.person_turns import PersonTurns
 from bot.service.service import Service
@@ -43,7 +42,7 @@ from webhooks.listener import BACKLOG, bind_listener
 from webhooks.setup.set_up_routes import CLOSED_SET_UP, SetUpRoutes
 from webhooks.setup.set_up_visitor import SetUpVisitor, announce_set_up
 from webhooks.stream_route import add_events
-from webhooks.turn_route import TurnPoster, add_turns
+from webhooks.turn_route import PostTurn, add_turns
 
 DRAIN_SECONDS: Final = 2
 SHUTDOWN_SECONDS: Final = 9.0
@@ -115,14 +114,14 @@ def _add_receipt_keys(app: FastAPI, service: Service) -> None:
         return Response(content, media_type="application/json")
 
 
-def api_routes(overview: Overview, turns: TurnPoster, settings: Settings, streams: Streams) -> Routes:
+def api_routes(overview: Overview, post_turn: PostTurn, settings: Settings, streams: Streams) -> Routes:
     """Return a function that adds the API's routes to an application: reading, event streams, and turns of people."""
 
     def add(app: FastAPI) -> None:
         parts = ApiParts(overview, settings)
         add_api(app, parts)
         add_events(app, parts, streams)
-        add_turns(app, turns)
+        add_turns(app, post_turn)
 
     return add
 
@@ -196,8 +195,8 @@ def _serve(settings: Settings, listener: socket.socket, *, worker: bool, log: tu
             service.counters = github.counters
             limits = ClientLimits(per_address=settings.service.connections_per_address)
             overview = overview_of(service, github, recorder, rounds, open_streams=lambda: streams.count)
-            turns = PersonTurns(GitHubPersonHost(github), TurnLedger(settings.data_dir / "turns"), github.clock)
-            api = api_routes(overview, turns, settings, streams)
+            turns = PersonTurns(github, TurnLedger(settings.data_dir / "turns"), github.clock)
+            api = api_routes(overview, turns.post, settings, streams)
             sign_in = SignIn(settings, github.clock, redactor)
             pages = partial(add_dashboard, reading=overview, sign_in=sign_in, streams=streams)
             await run(service, listener, limits, stopping=stop, further=(api, pages))

@@ -1,8 +1,9 @@
 """The API's route on which people speak: a turn is posted by their own token (docs/api.md). SHELL: no rules
 here."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Final, Protocol
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Request
 from fastapi.responses import Response
@@ -56,14 +57,11 @@ class TurnAnswer:
     author: str
 
 
-class TurnPoster(Protocol):
-    """Posts turns of people."""
-
-    async def post(self, order: TurnOrder) -> PostedTurn:
-        """Post a turn once per person and key. Raises TurnRefused and Transient."""
+PostTurn = Callable[[TurnOrder], Awaitable[PostedTurn]]
+"""Posts a turn once per person and key. Raises TurnRefused and Transient."""
 
 
-def add_turns(app: FastAPI, turns: TurnPoster) -> None:
+def add_turns(app: FastAPI, post_turn: PostTurn) -> None:
     """Add the route on which people speak."""
     router = APIRouter(prefix="/api/threads", tags=["turns"])
     token = HTTPBearer(scheme_name="person", description="A GitHub token of the person who speaks.", auto_error=False)
@@ -90,7 +88,7 @@ def add_turns(app: FastAPI, turns: TurnPoster) -> None:
         text = await _read_text(request)
         order = TurnOrder(f"{path.owner}/{path.repo}", path.number, text, idempotency_key, credentials)
         try:
-            return json_response(as_json(await turns.post(order)), 201)
+            return json_response(as_json(await post_turn(order)), 201)
         except TurnRefused as error:
             status = _STATUS[error.fault]
             raise Problem(status, error.what, error.where, error.fix, headers=_HEADERS.get(status)) from None

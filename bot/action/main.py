@@ -19,7 +19,7 @@ from bot.action.report import outputs, receipt_path, summary
 from bot.action.runner import Runner
 from bot.action.verifying import verify_pull_request
 from bot.clock import SystemClock
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.compose.local import try_sandbox
 from bot.compose.looks import refuse_thread, repository_of, thread_of, unreported_threads
 from bot.compose.sweep import run_periodic_work
@@ -33,6 +33,7 @@ from bot.core.thread.state import ThreadState
 from bot.github.deliveries import EVENTS, parse_delivery
 from bot.logs import setup
 from bot.ports import Clock
+from bot.service.github_host import GitHubHost
 
 FAILED: Final = 5
 TRIES: Final = 5
@@ -87,7 +88,7 @@ def _refuse(error: NoModelKey, environ: Mapping[str, str] | None, runner: Runner
 
     async def tell() -> None:
         number, _ = thread_in(settings)
-        async with GitHubHost(settings.settings, (repository_of(settings.repository),)) as host:
+        async with HostSetup(settings.settings, (repository_of(settings.repository),)) as host:
             if number:
                 await refuse_thread(host, await thread_of(host, settings.repository, number), str(error))
 
@@ -100,7 +101,7 @@ async def _open(action: ActionSettings, runner: Runner) -> int:
     """Open the host of the job, do the job's work, and return the exit code."""
     number, comment = thread_in(action)
     prepared, only = preparation(action, runner), (repository_of(action.repository),)
-    async with GitHubHost(action.settings, only, run=action.run, before_work=prepared.before_work) as host:
+    async with HostSetup(action.settings, only, run=action.run, before_work=prepared.before_work) as host:
         address = replace(await thread_of(host, action.repository, number), told=comment) if number else None
         job = ActionJob(
             host,

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from bot.core.consumption import Consumption
 from bot.core.exchange import MOST_TOKENS, Abilities
@@ -124,18 +124,13 @@ class AgentSpend:
         return None if self.unpriced else round(self.cost_usd, 6)
 
 
-class SharedBudget(Protocol):
-    """A budget that others spend from as well."""
+class SharedBudget:
+    """A budget that others spend from as well. By default there is none beside the ledger's own."""
+
+    __slots__ = ()
 
     async def refusal_reason(self) -> str:
         """Return why nothing more may be spent, or "" if one more call may go out."""
-
-
-class OwnBudget:
-    """No budget beside the ledger's own: nobody else spends from it."""
-
-    async def refusal_reason(self) -> str:
-        """Return "": one more call may always go out."""
         return ""
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from bot.agent.limits import Ledger, OwnBudget, SharedBudget
+from bot.agent.limits import Ledger, SharedBudget
 from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.session_events import AgentEvent
 from bot.core.secrets.canary import CanaryAlarm
@@ -47,7 +47,7 @@ class SessionResources:
     """Whether calls that only read start while the answer still streams (M7)."""
     light: str = ""
     """Model for light calls (M11), or "" if they are switched off."""
-    shared_budget: SharedBudget = OwnBudget()
+    shared_budget: SharedBudget = SharedBudget()
     """The budget that other threads spend from as well."""
 
     def most_context(self, window: int) -> float:

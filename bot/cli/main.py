@@ -298,7 +298,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
 def _maintenance(arguments: argparse.Namespace) -> int:
     """Run `plangate maintenance`, and return its exit code."""
-    from bot.compose.maintenance_pass import maintain_by_hand
+    from bot.compose.sweep import maintain_by_hand
     from bot.config.environment import settings
 
     running = arguments.action == "run"

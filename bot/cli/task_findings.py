@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from bot.clock import SystemClock
 from bot.compose.checkup import Finding
-from bot.compose.maintenance_pass import next_due
 from bot.config.environment import configuration
 from bot.config.maintenance_task import MaintenanceTask
 from bot.config.recipes import FOLDER, scheduled_task
@@ -23,6 +22,7 @@ from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.github_check import GITHUB_CHECK, parse_github_check
 from bot.core.maintenance import CheckResult
+from bot.service.maintenance_pass import next_due
 
 if TYPE_CHECKING:
     from bot.config.repository_file import Configuration

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from bot.compose.github import GitHubHost
-from bot.compose.parts import key_of
+from bot.compose.github import HostSetup
 from bot.config.settings import Settings
 from bot.core.audit import AuditRow, audit_rows
 from bot.core.names import ThreadNumber
 from bot.github.repository import Address
+from bot.service.connections import key_of
 from bot.store.git_journal import GitJournal
 
 
@@ -29,7 +29,7 @@ async def read_audit(settings: Settings, repo: str, since: datetime) -> AuditExp
     Raises Misconfigured if `repo` does not name a repository.
     """
     at = Address.parse(repo, where="audit")
-    async with GitHubHost(settings) as host:
+    async with HostSetup(settings) as host:
         served = await host.connections.repository_by_name(at)
         reached = await host.connections.reach_served(served)
         journal = GitJournal(reached.refs, served.id, key=key_of(settings), clock=host.clock)

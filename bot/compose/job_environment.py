@@ -6,18 +6,17 @@ each session, and no request to GitHub.
 
 import asyncio
 import platform
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bot.agent.prompts import Environment
 from bot.agent.prompts.memory import ProjectMemory
 from bot.core.names import CommitId
-from bot.core.work import FileStart, ThreadLocation
+from bot.core.work import ThreadLocation
 from bot.ports import Clock
 from bot.workspace.export import MODULES
 from bot.workspace.installed import installed_tools
-from bot.workspace.mirror import Mirror
 from bot.workspace.tree import submodule_paths
 from bot.workspace.workspace import GitWorkspace
 
@@ -26,18 +25,6 @@ if TYPE_CHECKING:
 
 COMMITS: Final = 5
 """Number of newest commits that a session is shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommitFiles:
-    """The files of one commit, as ProjectFiles."""
-
-    mirror: Mirror
-    commit: CommitId
-
-    async def read(self, paths: Sequence[str], limit: int) -> Mapping[str, FileStart]:
-        """Return the first `limit` bytes of each path that is a file."""
-        return await self.mirror.starts(self.commit, paths, limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +52,7 @@ class JobEnvironment:
         if self.guidance is None:
             return environment
         await mirror.ensure(self.guidance)
-        project = ProjectMemory(CommitFiles(mirror, self.guidance))
+        project = ProjectMemory(partial(mirror.starts, self.guidance))
         return replace(environment, project=project, memory=await project.root())
 
 

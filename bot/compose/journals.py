@@ -4,10 +4,11 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-from bot.compose.parts import key_of, local_key_of
+from bot.compose.parts import local_key_of
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, Unreadable
 from bot.ports import Entry
+from bot.service.connections import key_of
 from bot.store.chain import parse_unverified
 from bot.store.git_journal import read_archive
 from bot.store.keys import StateKey

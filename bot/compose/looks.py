@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final, TextIO
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.compose.terminal_run import TerminalRun, combine_listeners
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
@@ -14,6 +14,7 @@ from bot.core.reply_text import configuration_error
 from bot.github import repository
 from bot.github.activity import CHANGED
 from bot.github.turns import MARKS
+from bot.service.github_host import GitHubHost
 from bot.service.reconcile import Reconciler
 from bot.terminal import SessionPrinter
 from bot.workflow import engine
@@ -33,10 +34,10 @@ async def check_once(settings: Settings, thread: str, out: TextIO) -> TerminalRu
     match = re.fullmatch(r"([\w.-]+/[\w.-]+)#([1-9]\d{0,9})", thread)
     if match is None:
         raise Misconfigured(f"not a thread: {thread!r}", where="OWNER/REPO#N", fix="write something like octo/hello#7")
-    async with GitHubHost(settings) as host:
+    async with HostSetup(settings) as host:
         address = await thread_of(host, match[1], int(match[2]))
-        printer = SessionPrinter(out, host.redactor)
-        async with host.thread_context(address) as context:
+        printer = SessionPrinter(out, host.connections.redactor)
+        async with host.open_context(address) as context:
             final = await engine.check_thread(
                 replace(context, listener=combine_listeners(printer.receive, context.listener))
             )
@@ -45,7 +46,7 @@ async def check_once(settings: Settings, thread: str, out: TextIO) -> TerminalRu
 
 async def refuse_thread(host: GitHubHost, address: ThreadAddress, why: str) -> None:
     """Post on a thread once why nothing can begin there, if somebody who may ask has asked."""
-    async with host.thread_context(address) as context:
+    async with host.open_context(address) as context:
         await notice_without_journal(context, configuration_error(why))
 
 

@@ -1,6 +1,5 @@
 """Builds the parts that every face needs from settings and configuration: key, model, gate, limits, policy."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,8 +17,7 @@ from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.clock import SystemClock
 from bot.config.recipes import plain_task
 from bot.config.settings import Identity, Settings
-from bot.core.actor import Actor, Role
-from bot.core.approval import Policy
+from bot.core.actor import Actor
 from bot.core.errors import Misconfigured
 from bot.core.hosts import open_to_writes
 from bot.core.names import CommitId
@@ -84,22 +82,6 @@ def _identity_of(identity: Identity) -> "WorkloadIdentity":
     )
 
 
-def key_of(settings: Settings) -> StateKey:
-    """Return the state key for GitHub threads: the one set, else derived from the App's private key, else from the API
-    key.
-
-    A key that people chose must be long enough to be a secret. The other two are secrets already.
-    """
-    if settings.state_key:
-        return StateKey.of(settings.state_key.reveal())
-    derived = settings.github.private_key or settings.api_key
-    if not derived:
-        raise Misconfigured(
-            "no key to encrypt stored state", where="PLANGATE_STATE_KEY", fix="set it to a long random text"
-        )
-    return StateKey(derived.reveal().encode())
-
-
 def local_key_of(settings: Settings) -> StateKey:
     """Return the state key for local runs: the operator's, else from a key file in the data directory."""
     state_key = settings.state_key
@@ -134,9 +116,7 @@ def work_settings(
         hosts=tuple(keys.sandbox.hosts),
         classes=tuple((str(kind), glob) for kind, globs in keys.paths.classes.items() for glob in globs),
         command_minutes=keys.sandbox.minutes,
-        ask_role=_lowest(keys.ask.roles),
-        ask_users=frozenset(keys.ask.users),
-        ask_bots=frozenset(keys.ask.bots),
+        askers=keys.ask.askers(),
         ask_per_day=keys.ask.per_day,
         mention=keys.mention,
         draft=keys.pull_request.draft,
@@ -253,14 +233,3 @@ def committer_of(settings: Settings, bot: Actor | None = None) -> Committer:
     if bot is None:
         return Committer(key=settings.signing_key)
     return Committer(bot.login, bot.noreply(server_host(settings)), settings.signing_key)
-
-
-def policy_of(keys: "Configuration", bot: int) -> Policy:
-    """Return the approval policy of a configuration. `bot` is the bot's own numeric id."""
-    approve = keys.approve
-    return Policy(_lowest(approve.roles), approve.four_eyes, approve.high_needs, bot)
-
-
-def _lowest(roles: Sequence[str]) -> Role:
-    """Return the lowest role of a list, which admits all roles above it. An empty list admits only listed people."""
-    return min((Role[role.upper()] for role in roles), default=Role.NOBODY)

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
-from bot.compose.parts import key_of
 from bot.config.settings import Settings
 from bot.core.names import CommitId
 from bot.core.receipt_format import KEYS_FILE
@@ -13,6 +12,7 @@ from bot.core.transcript import Json
 from bot.github.approval_check import ApprovalChecks
 from bot.ports import Receipts
 from bot.receipts.signing_keys import ReceiptKey, decode_keys, signing_key, with_current_key_file
+from bot.service.connections import key_of
 from bot.store.receipt_refs import ReceiptRefs
 
 

@@ -8,20 +8,25 @@ of the newest pull requests, and none if the bot made none.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import Final
 
-from bot.compose.github import GitHubHost
-from bot.compose.maintenance_pass import MaintenancePass
+from bot.compose.github import HostSetup
 from bot.config.environment import redactor_for
+from bot.config.maintenance_task import MaintenanceTask
 from bot.config.settings import Settings
-from bot.core.errors import PlangateError
+from bot.core.errors import Misconfigured, PlangateError
 from bot.core.names import ThreadAddress
 from bot.github.repository import Address
 from bot.logs import setup
 from bot.service.connections import ServedRepository
+from bot.service.github_host import GitHubHost, TrackedTask
 from bot.service.inbox import Inbox
+from bot.service.maintenance_pass import MaintenancePass, TaskStatus, next_due
 from bot.service.worker import sweep_with
 
+SHOWN: Final = 5
+"""Number of next due times that are listed for a task."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -36,7 +41,7 @@ def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] =
     setup(*log, redactor=redactor)
 
     async def sweep_all() -> int:
-        async with GitHubHost(settings, redactor=redactor) as host:
+        async with HostSetup(settings, redactor=redactor) as host:
             code = await sweep_with(host, Inbox(settings.data_dir / "inbox"), repo, settings.service)
             await run_periodic_work(host, only=repo)
             return code
@@ -84,3 +89,42 @@ async def _visit_repositories(
             await visit(served)
         except PlangateError as error:
             _log.warning("%s of %s: %s", what, served.at.full_name, error)
+
+
+async def maintain_by_hand(settings: Settings, name: str, *, task: str = "", dry_run: bool = False) -> list[str]:
+    """List the tasks of the repository ``owner/name``, or run one now; return what to print, one line each.
+
+    With `dry_run`, only say what the task would do. Raises Misconfigured for a configuration with a mistake.
+    """
+    async with HostSetup(settings, (Address.parse(name, where="--repo"),)) as host:
+        served = next(iter(await host.served_repositories()), None)
+        if served is None:
+            raise Misconfigured(f"no repository {name!r}", where="--repo", fix="check its name")
+        configuration = await host.current_configuration(served)
+        if configuration.mistake:
+            raise Misconfigured(configuration.mistake)
+        maintenance = MaintenancePass(host, served, task)
+        if task and dry_run:
+            return [f"{task}: {await maintenance.preview()}"]
+        if task:
+            if task not in await host.tracked_tasks(served):
+                await maintenance.run()  # only opens its tracking issue
+            return [_status_line(status) for status in await maintenance.run()]
+        tracked, now = await host.tracked_tasks(served), host.clock.now()
+        tasks = configuration.keys.maintenance
+        rows = [_task_line(scheduled, tracked.get(scheduled.name), now) for scheduled in tasks]
+        return rows or ["no tasks"]
+
+
+def _status_line(status: TaskStatus) -> str:
+    if status.tracked is None:
+        return f"{status.task.name}: {status.problem}"
+    newest = status.tracked.history.occurrences[-1:]
+    outcome = (newest[0].outcome or "at work") if newest else "first seen: it is due from now on"
+    return f"{status.task.name}: #{status.tracked.issue}, {outcome}"
+
+
+def _task_line(task: MaintenanceTask, tracked: TrackedTask | None, now: datetime) -> str:
+    times = ", ".join(f"{time:%Y-%m-%d %H:%M}" for time in next_due(task, now, SHOWN))
+    issue = f"#{tracked.issue}" if tracked is not None else "no tracking issue yet"
+    return f"{task.name}: {issue}, {task.due_times().words()} {task.timezone}; next: {times}"

@@ -1,12 +1,11 @@
 """Creates the context of one thread on GitHub from live facts."""
 
-import hashlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from bot.agent.limits import Ledger
 from bot.agent.resources import HumanAvailability, SessionResources
@@ -19,8 +18,6 @@ from bot.compose.parts import (
     configured_model,
     egress_route_of,
     gate_of,
-    key_of,
-    policy_of,
     sandbox_limits_of,
     server_host,
     web_of,
@@ -29,12 +26,9 @@ from bot.compose.parts import (
 from bot.compose.picture_source import fetch_image_block, picture_fetcher_of
 from bot.compose.receipts import CheckedReceipts, receipt_key
 from bot.config.environment import configuration
-from bot.config.recipes import FOLDER as RECIPES
-from bot.config.recipes import scheduled_task
 from bot.config.settings import RECEIPTS, Settings
 from bot.core.actor import Actor
-from bot.core.errors import Misconfigured, Refused
-from bot.core.maintenance import ScheduledTask
+from bot.core.errors import Refused
 from bot.core.names import CommitId, RepositoryId, ThreadAddress, ThreadNumber
 from bot.core.secrets.canary import CanaryAlarm
 from bot.core.secrets.redaction import Redactor
@@ -43,7 +37,6 @@ from bot.github import repository
 from bot.github.approval_check import ApprovalChecks
 from bot.github.attached_pictures import AttachedPictures
 from bot.github.attribution import Attribution
-from bot.github.client import GitHubClient
 from bot.github.dialogue import DialogueSettings, GitHubDialogue
 from bot.github.issue_operations import IssueOperations
 from bot.github.parsed_texts import ParsedTextCache
@@ -59,11 +52,11 @@ from bot.github.turns import BotIdentity
 from bot.ports import Clock, Journal
 from bot.receipts.envelope import is_receipt_of, sign_statement
 from bot.receipts.signing_keys import with_current_key_file
-from bot.service.connections import WRITING_CHECKS, Connections, RepositoryAccess, speaks_as_job
+from bot.service.configurations import Configurations
+from bot.service.connections import WRITING_CHECKS, Connections, RepositoryAccess, key_of, speaks_as_job
 from bot.service.overview.recording_journal import RecordingJournal
 from bot.store.git_journal import GitJournal
 from bot.store.keys import marker_key
-from bot.store.pinned_accounts import ConfigurationVersion, Pins, pin_accounts
 from bot.store.receipt_refs import Issuer, ReceiptRefs
 from bot.store.transcripts import SpooledTranscripts
 from bot.telemetry import Counters, Telemetry
@@ -82,16 +75,6 @@ if TYPE_CHECKING:
     from bot.service.overview.recorder import Recorder
 
 
-class CurrentConfiguration(NamedTuple):
-    """The configuration file of a branch, as it is now."""
-
-    keys: "Configuration"
-    mistake: str
-    """The mistake in it; "" for none. With a mistake, `keys` has the defaults."""
-    blob: str
-    """The git blob id of the file; "" if there is none."""
-
-
 @dataclass(frozen=True, slots=True)
 class ThreadContexts:
     """Creates thread contexts. Only what was parsed or folded is cached between them, so nothing can be stale."""
@@ -103,6 +86,7 @@ class ThreadContexts:
     redactor: Redactor
     counters: Counters
     connections: Connections
+    configurations: Configurations
     model: "AnthropicModel"
     recorder: "Recorder | None"
     parsed_texts: ParsedTextCache = field(default_factory=ParsedTextCache, init=False)
@@ -110,10 +94,6 @@ class ThreadContexts:
     """The states of all threads as of the last reading of their journals."""
     known_bots: dict[RepositoryId, KnownBot] = field(default_factory=dict, init=False)
     """What the bot listens to in each repository, as the last look there read it."""
-    _configurations: dict[RepositoryId, tuple[CommitId, CurrentConfiguration]] = field(default_factory=dict, init=False)
-    """The configuration in the newest commit of each repository, and its mistake."""
-    _accounts: dict[ConfigurationVersion, Pins] = field(default_factory=dict, init=False)
-    """The accounts of the logins in each version of a configuration. What the remote holds for one never changes."""
 
     @asynccontextmanager
     async def open(self, address: ThreadAddress) -> AsyncIterator[ThreadContext]:
@@ -124,8 +104,8 @@ class ThreadContexts:
             raise Refused("the delivery names another repository", where=at.path, fix="check the webhook's sender")
         if facts.address != at:  # it was renamed since, and git follows no redirect
             access = await self.connections.reach(address.installation, address.repository, facts.address)
-        newest = await self._newest_configuration(access.client, facts)
-        keys, mistake, blob = await self.pin_people(access, facts.id, newest)
+        newest = await self.configurations.newest(access.client, facts)
+        keys, mistake, blob = await self.configurations.pin_people(access, facts.id, newest)
         bot = await self.connections.bot(access.client)
         self.known_bots[facts.id] = KnownBot(bot.id, keys.mention)
         rules = Publishing(Screen(self.redactor, tuple(keys.secrets.examples)), committer_of(self.settings, bot))
@@ -150,62 +130,6 @@ class ThreadContexts:
         except Refused:  # an unknown size does not prevent work
             return access.remote
         return replace(access.remote, partial=size > self.settings.partial_clone_mb * 1024)
-
-    async def _newest_configuration(self, client: GitHubClient, facts: repository.Repository) -> CurrentConfiguration:
-        """Return the configuration in the default branch's head, read once for each commit.
-
-        A missing file is never cached: GitHub also reports one for a commit that not all of its servers know yet.
-        """
-        if facts.head is None:
-            configuration = await self.configuration(client, facts.address)
-            return configuration._replace(mistake="the repository has no commit yet (push one)")
-        cached = self._configurations.get(facts.id)
-        if cached is None or cached[0] != facts.head:
-            cached = facts.head, await self.configuration(client, facts.address, facts.head)
-        if cached[1].blob:
-            self._configurations[facts.id] = cached
-        return cached[1]
-
-    async def pin_people(
-        self, access: RepositoryAccess, number: RepositoryId, current: CurrentConfiguration
-    ) -> CurrentConfiguration:
-        """Return a configuration with numeric ids in place of the logins of people (A7).
-
-        A login without an account stays, and names nobody.
-        """
-        keys, version = current.keys, (number, current.blob)
-        logins = [person for person in (*keys.ask.users, *keys.approve.users) if isinstance(person, str)]
-        if logins and version not in self._accounts:
-            key, find = key_of(self.settings), partial(repository.account_id, access.client)
-            self._accounts[version] = await pin_accounts(access.refs, version, key, logins=logins, find=find)
-        return current._replace(keys=keys.with_ids(self._accounts[version])) if logins else current
-
-    async def configuration(self, client: GitHubClient, at: repository.Address, ref: str = "") -> CurrentConfiguration:
-        """Return the configuration in a commit of the default branch, or in its head, with its mistake if it has one.
-
-        With a mistake, no thread is continued, and people who address the bot get a reply that says so (PR3).
-        """
-        overrides = self.settings.overrides
-        mistake = blob = ""
-        try:
-            text = await _read(client, at, overrides.path, ref)
-            blob = "" if text is None else blob_id(text)
-            keys = configuration(text, overrides.path) if text else _default_configuration()
-            gate_of(keys, sandboxed=True)  # also checks that its rules can be parsed
-        except Misconfigured as error:
-            keys, mistake = _default_configuration(), str(error)
-        keys = keys.model_copy(update={"mention": overrides.mention}) if overrides.mention else keys
-        return CurrentConfiguration(keys, mistake, blob)
-
-    async def read_task(self, client: GitHubClient, at: repository.Address, name: str) -> ScheduledTask | None:
-        """Return a scheduled task from the default branch now, with its recipe; None if there is no valid one."""
-        keys, mistake, _ = await self.configuration(client, at)
-        task = next((task for task in keys.maintenance if task.name == name), None)
-        if mistake or task is None:
-            return None
-        with suppress(Misconfigured):
-            return scheduled_task(task, await own_recipe(client, at, task.recipe))
-        return None
 
 
 @dataclass(slots=True)
@@ -265,12 +189,12 @@ class _Parts:
             tasks=self._task_gateway(),
             checks=PullChecksGateway(checks, self.reader.attribution),
             settings=self._work_settings(mistake),
-            policy=policy_of(self.keys, self.bot.id),
+            policy=self.keys.approve.policy(self.bot.id),
             listener=spans.receive,
             redactor=shared.redactor,
             agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else no_agent_types,
             states=shared.states,
-            read_task=partial(shared.read_task, access.client, access.at),
+            read_task=partial(shared.configurations.read_task, access.client, access.at),
             have_rules_changed=self._have_rules_changed,
             publishing_facts=PublishingReader(access.client, access.at, signs, not shared.settings.github.as_app).read,
         )
@@ -290,8 +214,9 @@ class _Parts:
 
     async def _have_rules_changed(self) -> bool:
         """Return whether the default branch now has other rules of approval, or a file with a mistake."""
-        current = await self.shared.configuration(self.access.client, self.access.at)
-        keys, mistake, _ = await self.shared.pin_people(self.access, self.facts.id, current)
+        configurations = self.shared.configurations
+        current = await configurations.read(self.access.client, self.access.at)
+        keys, mistake, _ = await configurations.pin_people(self.access, self.facts.id, current)
         return bool(mistake) or keys.approve != self.keys.approve
 
     def _session_resources(self, transcripts: SpooledTranscripts) -> SessionResources:
@@ -313,7 +238,7 @@ class _Parts:
     def _reader(self) -> GitHubReader:
         """Return the reader of the thread's repository. Check runs and logs take tokens of their own (W4)."""
         shared, client, at = self.shared, self.access.client, self.access.at
-        roles, may_ask = Roles(client, at), self._work_settings().may_ask
+        roles, may_ask = Roles(client, at), self.keys.ask.askers().may_ask
         attribution = Attribution(client, self.dialogue.identity, roles, shared.parsed_texts, may_ask)
         checks = shared.connections.check_results(self.address.installation, self.address.repository, at)
         show = partial(fetch_image_block, picture_fetcher_of(shared.settings))
@@ -342,7 +267,7 @@ class _Parts:
             self.fence,
             DialogueSettings(
                 keys.ask.untrusted_context,
-                policy_of(keys, self.bot.id).role,
+                keys.approve.policy(self.bot.id).role,
                 keys.approve.users,
                 keys.approve.teams,
                 github.server_url,
@@ -375,25 +300,16 @@ def _default_configuration() -> "Configuration":
     return configuration("")
 
 
+def checked_configuration(text: str, path: str) -> "Configuration":
+    """Return the configuration in the text of a file. Raises Misconfigured also for rules that cannot be parsed."""
+    if not text:
+        return _default_configuration()
+    keys = configuration(text, path)
+    gate_of(keys, sandboxed=True)
+    return keys
+
+
 @cache
 def _installed_version() -> str:
     """Return the version of this program, read once: parsing the metadata takes longer than most of a look."""
     return version("plangate")
-
-
-def blob_id(text: str) -> str:
-    """Return the git blob id of a text file."""
-    content = text.encode("utf-8", "surrogateescape")
-    return hashlib.sha1(b"blob %d\0%b" % (len(content), content), usedforsecurity=False).hexdigest()
-
-
-async def own_recipe(client: GitHubClient, at: repository.Address, name: str | None) -> dict[str, str]:
-    """Return the project's own recipe of that name on the default branch, if there is one: name -> text."""
-    text = None if name is None else await _read(client, at, f"{RECIPES}{name}.md")
-    return {} if name is None or text is None else {name: text}
-
-
-async def _read(client: GitHubClient, at: repository.Address, path: str, ref: str = "") -> str | None:
-    """Return a text file of the default branch, or None. A pull request's author controls its branch (M2)."""
-    content = await repository.file(client, at, path, ref)
-    return None if content is None else content.decode(errors="replace")

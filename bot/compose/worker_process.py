@@ -13,8 +13,7 @@ from functools import partial
 from typing import Final
 
 from bot.clock import SystemClock
-from bot.compose.github import GitHubHost
-from bot.compose.maintenance_rounds import MaintenanceRounds, ServiceHost
+from bot.compose.github import HostSetup
 from bot.compose.overview_parts import recorder_of
 from bot.compose.sweep import check_red_pulls
 from bot.config.environment import redactor_for
@@ -22,6 +21,8 @@ from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
 from bot.core.secrets.redaction import Redactor
 from bot.logs import say, setup
+from bot.service.github_host import GitHubHost
+from bot.service.maintenance_rounds import MaintenanceRounds, ServiceHost
 from bot.service.notifier import Notifier
 from bot.service.overview.recorder import Recorder
 from bot.service.queue.job_worker import GRACE_SECONDS
@@ -71,8 +72,15 @@ async def reporting_host(settings: Settings, redactor: Redactor, recorder: Recor
     """Yield the host of a service, whose threads are reported to the operator's webhook."""
     counters = Counters()
     notifier = Notifier(settings, SystemClock(), redactor, counters)
-    host = ServiceHost(settings, redactor=redactor, counters=counters, recorder=recorder, observe=notifier.send_new)
-    async with notifier.running(), host:
+    setup = HostSetup(
+        settings,
+        redactor=redactor,
+        observe=notifier.send_new,
+        counters=counters,
+        recorder=recorder,
+        host_class=ServiceHost,
+    )
+    async with notifier.running(), setup as host:
         yield host
 
 
@@ -98,7 +106,7 @@ async def reindex(settings: Settings, redactor: Redactor) -> dict[str, int]:
     recorder = recorder_of(settings, redactor)
     with closing(recorder.index):
         recorder.index.clear()
-        async with GitHubHost(settings, redactor=redactor, recorder=recorder) as host:
+        async with HostSetup(settings, redactor=redactor, recorder=recorder) as host:
             return dict(await host.reindex())
 
 
@@ -107,7 +115,7 @@ async def reindex_threads(settings: Settings) -> int:
 
     After the database was lost, nothing else is needed, because the journals are the source of truth.
     """
-    async with _database_of(settings).open() as database, GitHubHost(settings) as github:
+    async with _database_of(settings).open() as database, HostSetup(settings) as github:
         addresses, jobs = await github.open_threads(), Jobs(database)
         for address in addresses:
             await jobs.wake(address)

@@ -4,12 +4,14 @@ The YAML reader limits size and depth, and refuses aliases (X4).
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from bot.config.maintenance_task import MaintenanceTask, Tasks
+from bot.core.actor import Askers, Role
+from bot.core.approval import Policy
 from bot.core.errors import Misconfigured
 from bot.core.hosts import require_host_pattern
 from bot.core.paths import PathClass
@@ -84,6 +86,11 @@ Glob = Annotated[str, Field(pattern=r"^[^!\s]([^\n]*\S)?$")]
 """A glob as in a plan. It cannot be a negated glob."""
 
 
+def _lowest(roles: Sequence[str]) -> Role:
+    """Return the lowest role of a list, which admits all roles above it. An empty list admits only listed people."""
+    return min((Role[role.upper()] for role in roles), default=Role.NOBODY)
+
+
 class Part(BaseModel):
     """The base of every part: unknown keys are errors."""
 
@@ -99,6 +106,10 @@ class Ask(Part):
     per_day: int = Field(default=20, ge=1)
     untrusted_context: bool = True
 
+    def askers(self) -> Askers:
+        """Return who may ask."""
+        return Askers(_lowest(self.roles), frozenset(self.users), frozenset(self.bots))
+
 
 class Approve(Part):
     """Who may approve."""
@@ -109,6 +120,10 @@ class Approve(Part):
     four_eyes: bool = False
     expires_days: float = Field(default=7, gt=0, le=90)
     high_needs: int = Field(default=2, ge=1)
+
+    def policy(self, bot: int) -> Policy:
+        """Return the approval policy. `bot` is the bot's own numeric id."""
+        return Policy(_lowest(self.roles), self.four_eyes, self.high_needs, bot)
 
 
 class Models(Part):

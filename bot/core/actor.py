@@ -1,4 +1,4 @@
-"""GitHub accounts: their kind and their role on the repository."""
+"""GitHub accounts: their kind and their role on the repository, and who of them may ask."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -48,3 +48,20 @@ class Actor:
         A login in it names nobody: anybody can register one that its owner gave up (A7).
         """
         return self.id in people
+
+
+@dataclass(frozen=True, slots=True)
+class Askers:
+    """Who may ask for work."""
+
+    role: Role = Role.WRITE
+    """The lowest role that may ask."""
+    users: frozenset[str | int] = frozenset()
+    bots: frozenset[int] = frozenset()
+    """Numeric ids of the other bots that may ask."""
+
+    def may_ask(self, actor: Actor, role: Role | None) -> bool:
+        """Return whether an account of that role may ask: by role or id, and for other bots by their listed id."""
+        if actor.kind is ActorKind.BOT:
+            return actor.id in self.bots
+        return (role is not None and role >= self.role) or actor.is_listed_in(self.users)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.clock import SystemClock
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.compose.looks import repository_of
 from bot.compose.sweep import run_due_tasks
 from bot.config.settings import PATH, Settings
@@ -93,5 +93,5 @@ SCENES: Final[Mapping[str, Scene]] = MappingProxyType({"request": RequestScene()
 
 
 async def _run_pass(settings: Settings, clock: StoryClock) -> None:
-    async with GitHubHost(settings, (repository_of(REPOSITORY),), clock) as host:
+    async with HostSetup(settings, (repository_of(REPOSITORY),), clock) as host:
         await run_due_tasks(host)

@@ -19,6 +19,7 @@ from bot.github.pace import ReportedLimit, WritePace
 from bot.github.reach import ReachableRepository
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.ports import Clock
+from bot.store.keys import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.workspace.remote import RemoteRepository, Route
 
@@ -43,6 +44,22 @@ READING_MEMBERS: Final = {"members": "read"}
 """Permissions of the one token that looks up team membership (approve.teams, CODEOWNERS)."""
 
 _log: Final = logging.getLogger(__name__)
+
+
+def key_of(settings: Settings) -> StateKey:
+    """Return the state key for GitHub threads: the one set, else derived from the App's private key, else from the API
+    key.
+
+    A key that people chose must be long enough to be a secret. The other two are secrets already.
+    """
+    if settings.state_key:
+        return StateKey.of(settings.state_key.reveal())
+    derived = settings.github.private_key or settings.api_key
+    if not derived:
+        raise Misconfigured(
+            "no key to encrypt stored state", where="PLANGATE_STATE_KEY", fix="set it to a long random text"
+        )
+    return StateKey(derived.reveal().encode())
 
 
 def speaks_as_job(bot: Actor) -> bool:

@@ -5,32 +5,20 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol
 
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
-from bot.github.hook_deliveries import KnownGuids
 from bot.logs import say
 from bot.service.delivery_log import MISSED, Delivery
 from bot.service.queue.queue_port import Outcome, Queue
-from bot.service.reconcile import PassOn, ReadingTotals
-
-
-class MissedFinder(Protocol):
-    """Finds on GitHub what no webhook reported. Raises Transient, Refused, or Broken."""
-
-    async def read(self, pass_on: PassOn) -> ReadingTotals:
-        """Pass to `pass_on` every thread that may have something on it that no check has heard."""
-
-    async def redeliver(self, known: KnownGuids) -> int:
-        """Ask GitHub to redeliver the deliveries that did not arrive. Return how many it was asked for."""
+from bot.service.reconcile import Reconciler
 
 
 @dataclass(slots=True)
 class MissedStore:
-    """Stores in the queue what a finder finds."""
+    """Stores in the queue what a reconciler finds."""
 
-    reading: MissedFinder
+    reading: Reconciler
     queue: Queue
     receive: Callable[[Delivery], Awaitable[Outcome]]
     read_at: str | None = None

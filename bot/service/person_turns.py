@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from bot.core.actor import Actor, ActorKind
 from bot.core.errors import PlangateError, Refused
@@ -27,10 +27,16 @@ from bot.core.markdown.visible import mentions
 from bot.github.client import GitHubClient
 from bot.github.errors import BadToken, Forbidden, Missing
 from bot.github.people import rest_actor
+from bot.github.permissions import Roles
 from bot.github.repository import Address
 from bot.ports import Clock
 from bot.service.attempt_limit import AttemptLimit
+from bot.service.connections import ServedRepository
+from bot.service.github_host import GitHubHost
 from bot.service.turn_ledger import TurnLedger, TurnRecord
+
+if TYPE_CHECKING:
+    from bot.config.repository_file import Configuration
 
 # https://docs.github.com/en/authentication/keeping-your-account-and-data-secure/about-authentication-to-github#githubs-token-formats
 _OF_PEOPLE: Final = re.compile(r"(?:gh[pou]_[A-Za-z0-9_]{10,255}|github_pat_[A-Za-z0-9_]{10,255})")
@@ -104,21 +110,11 @@ class Participation:
     """How a turn addresses the bot there."""
 
 
-class PersonHost(Protocol):
-    """What the service knows about the repositories that it serves. Methods raise Transient or Refused."""
-
-    def person_client(self, token: str) -> GitHubClient:
-        """Return a client that speaks as the person whose token this is, and for nobody else."""
-
-    async def participation(self, at: Address, person: Actor) -> Participation:
-        """Return a person's part in a repository that is served, read live. Raises Missing for any other repository."""
-
-
 @dataclass(slots=True)
 class PersonTurns:
     """Posts turns. All methods belong to one event loop."""
 
-    host: PersonHost
+    host: GitHubHost
     ledger: TurnLedger
     clock: Clock
     _bad_tokens: AttemptLimit = field(init=False)
@@ -157,7 +153,7 @@ class PersonTurns:
             raise _not_signed_in("a GitHub token of a person is needed")
         if _hash(token) not in self._good and not self._bad_tokens.has_room(None):
             raise _too_many("GitHub refused too many tokens lately")
-        return self.host.person_client(token)
+        return self.host.connections.person_client(token)
 
     async def _person(self, client: GitHubClient, token: str) -> Actor:
         """Return the person whose token it is. Raises TurnRefused for any other account.
@@ -191,13 +187,32 @@ class PersonTurns:
         with self._refusals.count(person.id, PlangateError if known else Refused):
             fault: TurnFault | None = TurnFault.NOT_VISIBLE
             with suppress(Missing, Forbidden):
-                part = await self.host.participation(at, person)
+                part = await self._live_participation(at, person)
                 if part.repository == repository:
                     fault = None if part.is_allowed else TurnFault.NOT_ALLOWED
             _remember(self._known, place, (self.clock.monotonic(), fault))
             if fault:
                 raise _refusal(fault, where)
         return part
+
+    async def _live_participation(self, at: Address, person: Actor) -> Participation:
+        """Return a person's part in a repository that is served, read live. Raises Missing for any other repository."""
+        served = await self.host.connections.repository_by_name(at)
+        keys = (await self.host.current_configuration(served)).keys
+        mention = self.host.settings.overrides.mention or keys.mention
+        return Participation(served.id, await self._is_allowed(served, keys, person), mention)
+
+    async def _is_allowed(self, served: ServedRepository, keys: "Configuration", person: Actor) -> bool:
+        """Return whether a person may ask or decide. The bot's own account may not."""
+        connections = self.host.connections
+        reached = await connections.reach_served(served)
+        bot = await connections.bot(reached.client)
+        approve, members = keys.approve, connections.members(served.installation)
+        roles = Roles(reached.client, served.at, approve.users, approve.teams, members)
+        role = await roles.of(person)
+        if person.id == bot.id or keys.ask.askers().may_ask(person, role):
+            return person.id != bot.id
+        return approve.policy(bot.id).may_decide(person, role, listed=bool(await roles.is_listed(person)))
 
     async def _post_once(self, client: GitHubClient, comment: "_Comment", record: TurnRecord) -> str:
         """Return the URL of the comment, which is posted unless it is there already."""

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from bot.core.errors import PlangateError
 from bot.core.names import ThreadAddress
@@ -22,11 +22,9 @@ from bot.github import activity
 from bot.github.client import AT_ONCE, GitHubClient
 from bot.github.errors import RateLimited
 from bot.github.hook_deliveries import KnownGuids, redeliver_failed
-from bot.github.repository import Address
-from bot.github.turns import BotIdentity
-from bot.ports import Clock
-from bot.service.connections import Connections, ServedRepository
+from bot.service.connections import ServedRepository
 from bot.service.cursors import Cursors
+from bot.service.github_host import GitHubHost
 
 FIRST_SPAN: Final = timedelta(days=1)
 """How far back a repository is read for the first time. People who asked during setup, or before the disk was lost,
@@ -40,28 +38,6 @@ _DELIVERIES: Final = "deliveries"
 
 PassOn = Callable[[ThreadAddress, frozenset[str]], Awaitable[None]]
 """Accepts a thread and the keys of possible turns there. They are on disk when it returns."""
-
-
-class Serving(Protocol):
-    """What a reading needs of the host: what it serves, and what its checks heard."""
-
-    @property
-    def connections(self) -> Connections:
-        """All connections to GitHub."""
-
-    @property
-    def clock(self) -> Clock:
-        """The host's clock."""
-
-    @property
-    def only(self) -> tuple[Address, ...]:
-        """The repositories to serve. Empty: all that the credentials reach."""
-
-    async def identity(self, installation: int | None, number: int, at: Address) -> BotIdentity:
-        """Return who the bot is in a repository now, by its configuration."""
-
-    def heard_turns(self, repository: int, thread: int) -> frozenset[str]:
-        """Return the keys of the turns in a thread's journal when it was last read; empty if no longer cached."""
 
 
 @dataclass(slots=True)
@@ -80,7 +56,7 @@ class ReadingTotals:
 class Reconciler:
     """Reads everything that a host serves."""
 
-    host: Serving
+    host: GitHubHost
     first_span: timedelta = FIRST_SPAN
     """How far back a repository without a cursor is read."""
     cursors: Cursors = field(init=False)
@@ -141,7 +117,7 @@ class _NotPassedOn(Exception):
 class _Reading:
     """One reading of one installation."""
 
-    host: Serving
+    host: GitHubHost
     cursors: Cursors
     installation: int | None
     served: AsyncIterator[ServedRepository]

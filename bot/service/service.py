@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final
 from bot.core.errors import Transient
 from bot.logs import failure
 from bot.service.delivery_log import Delivery
+from bot.service.github_host import GitHubHost
 from bot.service.health import Check
-from bot.service.host_port import HostPort
 from bot.service.inbox import Inbox
-from bot.service.missed import MissedFinder, MissedStore
+from bot.service.missed import MissedStore
 from bot.service.queue.file_queue import FileQueue
 from bot.service.queue.queue_port import Outcome, Queue
+from bot.service.reconcile import Reconciler
 from bot.service.ticker import Maintain, Ticker
 from bot.service.worker import Worker
 from bot.store.postgres.database import Database
@@ -33,7 +34,7 @@ delivery updates the result at once."""
 class PeriodicWork:
     """The work of the ticker besides waking open threads."""
 
-    reading: MissedFinder | None = None
+    reading: Reconciler | None = None
     """Reads what no webhook reported."""
     maintain: Maintain | None = None
     """Runs the scheduled tasks that are due (MT10)."""
@@ -47,7 +48,7 @@ class Service:
     def __init__(
         self,
         settings: "Settings",
-        host: HostPort,
+        host: GitHubHost,
         *,
         worker: bool = True,
         model: Callable[[], Awaitable[object]] | None = None,
@@ -123,7 +124,7 @@ class Service:
         )
 
 
-def _open_queue(settings: "Settings", host: HostPort, *, worker: bool) -> Queue:
+def _open_queue(settings: "Settings", host: GitHubHost, *, worker: bool) -> Queue:
     """Return the queue in the database of the settings; without one, the queue in files."""
     limits = settings.service
     if settings.database:

@@ -12,7 +12,7 @@ from bot.clock import SystemClock
 from bot.core.names import ThreadAddress
 from bot.logs import failure, say
 from bot.ports import Clock
-from bot.service.host_port import HostPort
+from bot.service.github_host import GitHubHost
 from bot.service.missed import MissedStore
 from bot.service.queue.queue_port import Queue
 
@@ -40,7 +40,7 @@ class Ticker:
     rest. It also reads what no webhook reported, runs the scheduled tasks that are due (MT10), and looks for red checks
     (MT9)."""
 
-    host: HostPort
+    host: GitHubHost
     queue: Queue
     poll_seconds: float
     clock: Clock = field(default_factory=SystemClock)

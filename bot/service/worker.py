@@ -28,7 +28,7 @@ from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.delivery_log import Delivery
 from bot.service.fairness import FairSlots, Installation
-from bot.service.host_port import HostPort
+from bot.service.github_host import GitHubHost
 from bot.service.inbox import Inbox
 from bot.service.installation_breaker import AdmittedCheck, InstallationBreakers, InstallationUnavailable
 from bot.service.slots import CheckSlot, Slots
@@ -85,7 +85,7 @@ class _WokenThread:
 class Worker:
     """Carries woken threads on, side by side. All methods belong to one event loop."""
 
-    host: HostPort
+    host: GitHubHost
     inbox: Inbox
     clock: Clock = field(default_factory=SystemClock)
     looks: int = _DEFAULT.looks
@@ -343,8 +343,8 @@ class Worker:
             failure("check", error, **_thread_name(thread), attempt=state.attempt_number, again_in=state.upcoming_sleep)
 
 
-async def sweep_with(host: HostPort, inbox: Inbox, repo: str | None, limits: ServiceSettings) -> int:
-    """Check every waiting delivery and every open thread once. Return the exit code of the latest failure."""
+async def sweep_with(host: GitHubHost, inbox: Inbox, repo: str | None, limits: ServiceSettings) -> int:
+    """Look once at every waiting delivery and every open thread. Return the exit code of the latest failure."""
 
     def is_included(address: ThreadAddress) -> bool:
         return repo is None or address.full_name.casefold() == repo.casefold()

@@ -107,6 +107,6 @@ def _rules(context: ThreadContext, state: ThreadState) -> AnswerRules:
         return second and policy.may_decide(who.actor, who.role, listed=who.listed)
 
     def may_ask(who: Author) -> bool:
-        return who.actor.id != policy.bot and settings.may_ask(who.actor, who.role)
+        return who.actor.id != policy.bot and settings.askers.may_ask(who.actor, who.role)
 
     return AnswerRules(may_steer if state.has_approved_work else may_ask, state.has_approved_work)

@@ -15,7 +15,7 @@ from bot.workflow.thread_context import ThreadContext
 
 def may_ask(context: ThreadContext, turn: Turn) -> bool:
     """Return whether the turn's author may ask for work."""
-    return context.settings.may_ask(turn.actor, turn.role)
+    return context.settings.askers.may_ask(turn.actor, turn.role)
 
 
 def may_approve(context: ThreadContext, turn: Turn) -> bool:

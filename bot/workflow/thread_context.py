@@ -11,7 +11,7 @@ from bot.agent.session_events import AgentEvent
 from bot.agent.subagents.policy import SubagentCounts
 from bot.agent.subagents.types import LIMITS
 from bot.core import comment
-from bot.core.actor import Actor, ActorKind, Role
+from bot.core.actor import Askers
 from bot.core.approval import Policy
 from bot.core.gate import Stage
 from bot.core.maintenance import ScheduledTask
@@ -92,12 +92,7 @@ class WorkSettings:
     classes: Further = ()
     """Further globs of path classes."""
     command_minutes: float = 10.0
-    ask_role: Role = Role.WRITE
-    """The lowest role that may ask."""
-    ask_users: frozenset[str | int] = frozenset()
-    """Logins, in lower case."""
-    ask_bots: frozenset[int] = frozenset()
-    """Numeric ids of the other bots that may ask."""
+    askers: Askers = Askers()
     ask_per_day: int = 0
     """Most requests of one person in a repository on one day (UTC); 0 for no quota."""
     mention: str = "@plangate"
@@ -135,12 +130,6 @@ class WorkSettings:
             return self
         budget = self.budget_usd if task.budget_usd is None else task.budget_usd
         return replace(self, budget_usd=budget, labels=tuple(dict.fromkeys((*self.labels, *task.labels))))
-
-    def may_ask(self, actor: Actor, role: Role | None) -> bool:
-        """Return whether an account of that role may ask: by role or name, and for other bots by their listed id."""
-        if actor.kind is ActorKind.BOT:
-            return actor.id in self.ask_bots
-        return (role is not None and role >= self.ask_role) or actor.is_listed_in(self.ask_users)
 
 
 @dataclass(slots=True)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.parts import key_of
 from bot.config.action_inputs import INPUTS, action
 from bot.core.errors import Misconfigured
+from bot.service.connections import key_of
 from bot.store.keys import StateKey
 from tests.rows import every_row
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bot.agent.dispatch import CANCELLED
-from bot.agent.limits import OwnBudget
+from bot.agent.limits import SharedBudget
 from bot.agent.loop import run
 from bot.agent.session import Session
 from bot.agent.session_events import AgentEvent, End, Streamed, ToolFinished, ToolProgressed, ToolStarted
@@ -183,7 +183,7 @@ async def test_closing_in_mid_answer_drops_the_connection(room: Open) -> None:
         await asyncio.wait(left, timeout=10)
     assert asyncio.all_tasks() == before
     r.world.ledger.budget_usd = 1.0
-    async with asyncio.timeout(10), r.world.ledger.call(1.0, OwnBudget()) as ticket:
+    async with asyncio.timeout(10), r.world.ledger.call(1.0, SharedBudget()) as ticket:
         assert ticket, "nothing is under way any more"
     assert r.world.ledger.cost_usd > 0
     assert r.resumed().resources.ledger.usage == r.world.ledger.usage

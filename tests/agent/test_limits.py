@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.limits import Ledger, Limits, OwnBudget
+from bot.agent.limits import Ledger, Limits, SharedBudget
 from bot.agent.model_call import UNPRICED
 from bot.agent.session_events import End, Info, Recovery, RecoveryOutcome
 from bot.clock import SystemClock
@@ -147,10 +147,10 @@ async def test_calls_under_way_count_against_the_budget() -> None:
         order: list[object] = []
 
         async def second(ledger: Ledger = ledger, order: list[object] = order) -> None:
-            async with ledger.call(0.1, OwnBudget()) as ticket:
+            async with ledger.call(0.1, SharedBudget()) as ticket:
                 order.append(ticket is not None)
 
-        async with asyncio.TaskGroup() as group, ledger.call(1.0, OwnBudget()) as ticket:
+        async with asyncio.TaskGroup() as group, ledger.call(1.0, SharedBudget()) as ticket:
             assert ticket
             group.create_task(second())
             await asyncio.sleep(0.01)

@@ -21,7 +21,7 @@ class Files:
     asked: list[Sequence[str]] = field(default_factory=list)
     read_bytes: int = 0
 
-    async def read(self, paths: Sequence[str], limit: int) -> Mapping[str, FileStart]:
+    async def __call__(self, paths: Sequence[str], limit: int) -> Mapping[str, FileStart]:
         self.asked.append(paths)
         contents = {path: self.texts[path].encode() for path in paths if path in self.texts}
         self.read_bytes += sum(min(limit, len(content)) for content in contents.values())
@@ -130,7 +130,7 @@ async def test_a_file_that_is_too_large_to_be_read_is_named() -> None:
     """Of a very large file nothing is read; the model is told that it is there."""
 
     class Refusing:
-        async def read(self, paths: Sequence[str], limit: int) -> Mapping[str, FileStart]:  # noqa: ARG002 - the port's
+        async def __call__(self, paths: Sequence[str], limit: int) -> Mapping[str, FileStart]:  # noqa: ARG002 - the port's
             return {path: FileStart(b"", 1 << 20) for path in paths if path != ".claude/CLAUDE.md"}
 
     text = await ProjectMemory(Refusing()).root()

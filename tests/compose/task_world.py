@@ -17,8 +17,6 @@ from typing import Any, Final, cast
 from bot.agent.limits import Ledger
 from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.resources import SessionResources
-from bot.compose.github import TrackedTask
-from bot.compose.thread_contexts import CurrentConfiguration
 from bot.config.maintenance_task import MaintenanceTask
 from bot.config.repository_file import Configuration
 from bot.core.actor import Actor, Role
@@ -35,7 +33,9 @@ from bot.core.work import ThreadLocation
 from bot.github.reach import ReachableRepository
 from bot.github.repository import Address
 from bot.github.tracking import IssueText
+from bot.service.configurations import CurrentConfiguration
 from bot.service.connections import ServedRepository
+from bot.service.github_host import TrackedTask
 from bot.workflow.journal.fence import Fence
 from bot.workflow.journal.state_cache import StateCache
 from bot.workflow.journal.writing import append_move, read_state
@@ -142,7 +142,7 @@ class Process:
         return {}
 
     @asynccontextmanager
-    async def thread_context(self, address: ThreadAddress) -> AsyncIterator[ThreadContext]:
+    async def open_context(self, address: ThreadAddress) -> AsyncIterator[ThreadContext]:
         await self.moment()
         number, journal = ThreadNumber(address.number), Journal(self)
         location = ThreadLocation(HOME.id, number, "", CommitId("a" * 40))
@@ -163,7 +163,7 @@ class Process:
 
     async def check_thread(self, address: ThreadAddress) -> ThreadState:
         """End what was requested, as a session does; now and then it stays at work."""
-        async with self.thread_context(address) as context:
+        async with self.open_context(address) as context:
             state = await read_state(context)
             if state.stage is Stage.PLANNING and self.world.random.random() < 0.8:
                 ends: list[MoveEvent] = [Failed(detail="the model is down"), Answered(answer="Nothing.", owes="")]
@@ -171,7 +171,7 @@ class Process:
             return state
 
     async def read_comments(self, address: ThreadAddress) -> ThreadState:
-        async with self.thread_context(address) as context:
+        async with self.open_context(address) as context:
             return await read_state(context)
 
     def wake(self, address: ThreadAddress) -> None:

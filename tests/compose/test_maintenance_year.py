@@ -19,12 +19,12 @@ from typing import Any, Final, cast
 
 import pytest
 
-from bot.compose.maintenance_pass import MaintenancePass
 from bot.config.maintenance_task import MaintenanceTask
 from bot.config.schedule import MOST_MISSED
 from bot.core.entry import Entry
 from bot.core.errors import Conflict
 from bot.core.names import ThreadAddress
+from bot.service.maintenance_pass import MaintenancePass
 from tests.compose.task_world import HOME, Killed, Process, World
 from tests.config.due_minutes import due_minutes
 from tests.stories.github.ground import soak

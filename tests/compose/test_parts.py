@@ -8,7 +8,7 @@ import pytest
 
 from bot.agent.subagents.types import LIMITS
 from bot.cli.main import main
-from bot.compose.parts import configured_model, gate_of, policy_of, work_settings
+from bot.compose.parts import configured_model, gate_of, work_settings
 from bot.config.environment import configuration
 from bot.config.repository_file import Configuration
 from bot.core.actor import Actor, Role
@@ -57,7 +57,7 @@ def test_repairs() -> None:
 def test_the_lowest_role_of_a_list_and_all_above_it_may_ask(roles: str, lowest: Role) -> None:
     """An admin is not locked out by a list that names triage; an empty one leaves it to those who are named."""
     keys = configuration(f"ask:\n  roles: {roles}\n  users: [8, cleo]\n")
-    orders = work_settings(keys)
+    orders = keys.ask.askers()
     assert [role for role in (None, *ROLES) if orders.may_ask(ANN, role)] == [role for role in ROLES if role >= lowest]
     assert orders.may_ask(Actor(8, "bea"), Role.NONE)
     assert not orders.may_ask(Actor(9, "cleo"), Role.NONE)
@@ -69,7 +69,7 @@ def test_the_lowest_role_of_a_list_and_all_above_it_may_ask(roles: str, lowest: 
 )
 def test_the_lowest_role_of_a_list_approves(roles: str, lowest: Role) -> None:
     """Approving reads its list as asking does."""
-    assert policy_of(configuration(f"approve:\n  roles: {roles}\n"), 0).role is lowest
+    assert configuration(f"approve:\n  roles: {roles}\n").approve.policy(0).role is lowest
 
 
 def test_a_chosen_model_does_what_its_descriptions_say(capsys: pytest.CaptureFixture[str]) -> None:

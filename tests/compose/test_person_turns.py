@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.github import GitHubHost
-from bot.compose.person_host import GitHubPersonHost
+from bot.compose.github import HostSetup
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Transient
 from bot.core.markdown.visible import mentions
@@ -62,8 +61,8 @@ async def turns(github: SimulatedGitHub, tmp_path: Path) -> AsyncIterator[Person
             write_pause=0,
         ),
     )
-    async with GitHubHost(given, clock=QuickClock()) as host:
-        yield PersonTurns(GitHubPersonHost(host), TurnLedger(tmp_path / "turns"), host.clock)
+    async with HostSetup(given, clock=QuickClock()) as host:
+        yield PersonTurns(host, TurnLedger(tmp_path / "turns"), host.clock)
 
 
 def order(github: SimulatedGitHub, login: str, text: str = "Please look.", **other: str) -> TurnOrder:

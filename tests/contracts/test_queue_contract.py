@@ -103,7 +103,7 @@ async def test_a_delivery_leads_to_one_look(processes: Processes) -> None:
 async def test_what_needs_no_look(processes: Processes) -> None:
     """Once a look has read what the bot listens to, people who talk to each other cost no look, unless something waits
     or is under way on their thread. A process without a worker knows it from the store that all share."""
-    host = Host(mention="@plangate", opened=(thread(2),))
+    host = Host(listens_to="@plangate", opened=(thread(2),))
     queue = await processes.start(host)
     await queue.wake_all(rests=lambda _: True)
     heard = replace(delivery(1), report=DeliveryReport(PERSON, texts=("@plangate go",)))
@@ -130,7 +130,7 @@ async def test_what_needs_no_look(processes: Processes) -> None:
 @pytest.mark.req("W2", "PR3")
 async def test_talk_while_a_look_is_under_way(processes: Processes) -> None:
     """The look may be about to ask something, which needs no mention to be answered."""
-    host = Host(mention="@plangate")
+    host = Host(listens_to="@plangate")
     queue = await processes.start(host)
     await queue.wake_all(rests=lambda _: True)
     await queue.store(delivery(1))

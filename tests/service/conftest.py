@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
+from bot.service.github_host import GitHubHost
 from bot.service.reconcile import OVERLAP, ReadingTotals, Reconciler
 from bot.testing.github.entities import Installation
 from bot.testing.github.faults import Logged
@@ -77,5 +78,5 @@ async def ground(tmp_path: Path) -> AsyncIterator[Ground]:
     clock = TurnedClock()
     with SimulatedGitHub(tmp_path / "github", clock=clock) as github:
         installation = settle(github.world, github)
-        async with GitHubHost(settings(github, "http://127.0.0.1:9", tmp_path / "data"), clock=clock) as host:
+        async with HostSetup(settings(github, "http://127.0.0.1:9", tmp_path / "data"), clock=clock) as host:
             yield Ground(github, clock, installation, host)

@@ -5,21 +5,25 @@ import hashlib
 import hmac
 import http.client
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Transient
-from bot.core.names import ThreadAddress
+from bot.core.names import RepositoryId, ThreadAddress
 from bot.core.thread.state import ThreadState
 from bot.github.relevance import KnownBot
+from bot.service.configurations import Configurations
+from bot.service.connections import Connections
 from bot.service.delivery_log import Delivery
-from bot.service.host_port import CheckedThread
+from bot.service.github_host import CheckedThread, GitHubHost
 from bot.service.queue.file_queue import FileQueue
 from bot.service.service import Service
+from bot.workflow.journal.state_cache import StateCache
 
 SECRET = "It's a Secret to Everybody"
 
@@ -97,7 +101,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Host:
+class Host(GitHubHost):
     """Records every call; a look ends when its `end` is set, at once unless `hold` says otherwise."""
 
     hold: bool = False
@@ -109,7 +113,7 @@ class Host:
     """The threads whose looks run a session; one that finds no slot for it is a call `queued`."""
     bot: int = 99
     """The account that is the bot's own."""
-    mention: str = ""
+    listens_to: str = ""
     """What the bot listens to, if a look has read it."""
     failures: list[Exception] = field(default_factory=list)
     """What the next looks and listens raise."""
@@ -126,9 +130,19 @@ class Host:
     holds_sessions: bool = False
     """Whether sessions wait before their next step."""
     asked: list[tuple[ThreadAddress, ...]] = field(default_factory=list)
+    connections: Connections = field(init=False)
+    configurations: Configurations = field(init=False)
+    open_context: Any = field(init=False)
+    states: StateCache = field(init=False)
+    read_mentions: Mapping[RepositoryId, KnownBot] = field(init=False)
     _news: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
-    async def check_thread(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> ThreadState:
+    def __post_init__(self) -> None:
+        """Connect to nothing."""
+
+    async def check_thread(
+        self, address: ThreadAddress, begin_session: Callable[[], bool] = lambda: True
+    ) -> ThreadState:
         if address.number in self.sessions and not begin_session():
             return await self._called("queued", address, hold=False)
         return await self._called("look", address, hold=self.hold)
@@ -146,7 +160,7 @@ class Host:
     def rests(self, address: ThreadAddress) -> bool:
         return address in self.resting
 
-    async def changed_threads(self, addresses: Collection[ThreadAddress]) -> tuple[ThreadAddress, ...]:
+    async def changed_threads(self, addresses: Iterable[ThreadAddress]) -> tuple[ThreadAddress, ...]:
         self.asked.append(tuple(addresses))
         _fail(self.unasked)
         return tuple(self.moved)
@@ -155,7 +169,7 @@ class Host:
         return actor == self.bot
 
     def known_bot(self, repository: int) -> KnownBot | None:  # noqa: ARG002 - the port's
-        return KnownBot(self.bot, self.mention) if self.mention else None
+        return KnownBot(self.bot, self.listens_to) if self.listens_to else None
 
     def last_check(self, address: ThreadAddress) -> CheckedThread:
         return CheckedThread(address, f"plan-{address.number}" if address in self.opened else "", None, self.polled)

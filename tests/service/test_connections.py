@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.compose.overview_parts import recorder_of
 from bot.compose.parts import committer_of
 from bot.config.settings import GitHubSettings, Secret, Settings
@@ -44,7 +44,7 @@ async def test_tokens_end_with_the_host(tmp_path: Path, failing: bool) -> None:
     with ScriptedModel(lambda _: say("Nothing.")) as api, SimulatedGitHub(tmp_path / "hub", clock=clock) as github:
         settle(github.world, github)
         github.world.person("will").open_issue(HOME, "Quiet", "Nobody is asked.")
-        async with GitHubHost(settings(github, api.base_url, tmp_path / "data"), clock=clock) as host:
+        async with HostSetup(settings(github, api.base_url, tmp_path / "data"), clock=clock) as host:
             await host.open_threads()
             assert len(tokens(github)) == 2  # one polls, one works on the repository
             if failing:
@@ -134,7 +134,7 @@ async def test_a_token_that_reaches_nothing_is_told(tmp_path: Path) -> None:
     clock = QuickClock()
     with SimulatedGitHub(tmp_path / "hub", clock=clock) as github:
         reached = GitHubSettings(github.api_url, github.graphql_url, github.server_url, token=Secret("ghp_of_nobody"))
-        async with GitHubHost(Settings(data_dir=tmp_path, github=reached, api_key=Secret("x")), clock=clock) as host:
+        async with HostSetup(Settings(data_dir=tmp_path, github=reached, api_key=Secret("x")), clock=clock) as host:
             with pytest.raises(Refused):
                 await host.open_threads()
 
@@ -153,7 +153,7 @@ async def test_a_pass_forgets_what_is_not_served_any_more(tmp_path: Path) -> Non
         for installation, repository in ((7, home), (7, 998), (other, 999)):
             address = ThreadAddress(installation, repository, "octo", f"repository-{repository}", 1)
             recorder.index.put(thread_record(address, entries, SERVER))
-        async with GitHubHost(given, clock=clock, recorder=recorder) as host:
+        async with HostSetup(given, clock=clock, recorder=recorder) as host:
             await host.open_threads()
         named = {row.repository for row in recorder.index.page(ThreadQuery()).threads}
         assert named == {"octo/repository-999"}  # the thread of HOME has no journal; 999 could not be listed

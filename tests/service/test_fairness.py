@@ -37,7 +37,7 @@ def of(installation: int, number: int) -> ThreadAddress:
     return replace(thread(number), installation=installation, repository=installation)
 
 
-@dataclass
+@dataclass(slots=True)
 class TimedHost(Host):
     """A host whose looks take their time on a clock, and note when they begin and end."""
 
@@ -48,7 +48,9 @@ class TimedHost(Host):
     signs: dict[tuple[int, int], float] = field(default_factory=dict)
     """When the first look at a thread was through."""
 
-    async def check_thread(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> ThreadState:  # noqa: ARG002
+    async def check_thread(
+        self, address: ThreadAddress, begin_session: Callable[[], bool] = lambda: True
+    ) -> ThreadState:
         key = address.repository, address.number
         self.began.setdefault(key, []).append(self.clock.monotonic())
         if self.fails and address.installation == NOISY:

@@ -9,12 +9,12 @@ from typing import Final
 
 import pytest
 
-from bot.compose.github import GitHubHost
-from bot.compose.maintenance_rounds import LONGEST_REST, ROUND, MaintenanceRounds
+from bot.compose.github import HostSetup
 from bot.core.names import ThreadAddress
 from bot.core.tracking_text import RUN_NOW
 from bot.github.client import TRIES
 from bot.github.tracking import LABEL
+from bot.service.maintenance_rounds import LONGEST_REST, ROUND, MaintenanceRounds
 from bot.service.ticker import MAINTAIN_SECONDS
 from bot.testing.github.person import Person
 from bot.testing.github.simulated_github import SimulatedGitHub
@@ -64,7 +64,7 @@ async def rounds(tmp_path: Path) -> AsyncIterator[Rounds]:
     with SimulatedGitHub(tmp_path / "github", clock=clock) as github:
         settle(github.world, github)
         github.world.person("ada").push(HOME, {PATH: TASK})
-        async with GitHubHost(settings(github, "http://127.0.0.1:9", tmp_path / "data"), clock=clock) as host:
+        async with HostSetup(settings(github, "http://127.0.0.1:9", tmp_path / "data"), clock=clock) as host:
             yield Rounds(github, clock, MaintenanceRounds(host))
 
 

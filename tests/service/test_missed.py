@@ -1,6 +1,7 @@
 """What a reading finds goes the way of a delivery: on disk first, once, and then a look."""
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,12 @@ import pytest
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
 from bot.github.hook_deliveries import KnownGuids
+from bot.service.github_host import GitHubHost
 from bot.service.inbox import Inbox
 from bot.service.missed import MissedStore
 from bot.service.queue.file_queue import FileQueue
 from bot.service.queue.queue_port import Outcome
-from bot.service.reconcile import PassOn, ReadingTotals
+from bot.service.reconcile import PassOn, ReadingTotals, Reconciler
 from bot.service.service import PeriodicWork, Service
 from bot.service.ticker import REDELIVER_SECONDS, Ticker
 from bot.service.worker import Worker
@@ -20,13 +22,18 @@ from tests.service.ground import HandClock, Host, delivery, idle, settings, sett
 
 
 @dataclass
-class Reading:
+class Reading(Reconciler):
     """Hands over what it is told to."""
 
+    host: GitHubHost = field(init=False)
+    first_span: timedelta = field(init=False)
     found: list[tuple[ThreadAddress, frozenset[str]]] = field(default_factory=list)
     unread: int = 0
     asked: list[str] = field(default_factory=list)
     known: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Read no cursors."""
 
     async def read(self, take: PassOn) -> ReadingTotals:
         self.asked.append("read")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.github.hook_deliveries import UNDER_WAY
 from bot.service.reconcile import Reconciler
 from bot.testing.github import credentials
@@ -100,7 +100,7 @@ async def test_a_plain_token_has_no_deliveries(tmp_path: Path) -> None:
         secret = type(given.github.token)(token)
         given = replace(given, github=replace(given.github, app_id="", token=secret))
         github.world.person("will").open_issue(HOME, "Title", ASKS)
-        async with GitHubHost(given, clock=clock) as host:
+        async with HostSetup(given, clock=clock) as host:
             ground = Ground(github, clock, next(iter(github.world.installations.values())), host)
             assert await Reconciler(host).redeliver(none_known) == 0
             await ground.read()

@@ -3,14 +3,14 @@
 import asyncio
 import random
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.config.settings import GitHubSettings
 from bot.core.names import ThreadAddress
 from bot.service.polling import Polling
@@ -38,7 +38,7 @@ class SlowHost(Host):
     github: SimulatedGitHub = field(kw_only=True)
     clock: HandClock = field(kw_only=True)
 
-    async def changed_threads(self, addresses: Collection[ThreadAddress]) -> tuple[ThreadAddress, ...]:
+    async def changed_threads(self, addresses: Iterable[ThreadAddress]) -> tuple[ThreadAddress, ...]:
         before = len(self.github.requests)
         moved = await self.polling.changed_threads(addresses)
         asked = sum(each.path == "/graphql" for each in self.github.requests[before:])
@@ -93,7 +93,7 @@ async def waiting(tmp_path: Path) -> AsyncIterator[Waiting]:
         home, will = github.world.repository(HOME), github.world.person("will")
         issue = will.open_issue(HOME, "Title", "Body")
         comments = {number: will.comment(HOME, issue.number, "A plan.") for number in range(1, PLANS + 1)}
-        async with GitHubHost(settings(github, "http://127.0.0.1:9", tmp_path / "data"), clock=clock) as host:
+        async with HostSetup(settings(github, "http://127.0.0.1:9", tmp_path / "data"), clock=clock) as host:
             first = ThreadAddress(installation.id, home.id, home.owner_login, home.name, 1)
             addresses = [replace(first, number=number) for number in comments]
             polling = Polling(host.connections)

@@ -18,14 +18,16 @@ from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Line
 from bot.github.pace import ReportedLimit
+from bot.service.connections import Connections
 from bot.service.overview.announcements import Announcements
 from bot.service.overview.file_index import FileIndex
 from bot.service.overview.journal_reader import JournalReader
 from bot.service.overview.overview import Overview
 from bot.service.overview.recorder import Recorder
 from bot.service.overview.recording_journal import RecordingJournal
+from bot.service.overview.sent_deliveries import SentDeliveries
 from bot.service.overview.service_state import ServiceState
-from bot.service.overview.views import SentDelivery
+from bot.service.overview.stored_transcripts import StoredTranscripts
 from bot.service.person_turns import PostedTurn, TurnOrder
 from bot.service.service import Service
 from bot.testing.host import host_application
@@ -45,9 +47,8 @@ def place(number: int) -> ThreadAddress:
     return ThreadAddress(7, 1, "octo", "hello", number)
 
 
-class Called:
-    async def mention(self, address: ThreadAddress) -> str:
-        return f"@plangate-{address.repository}"
+async def mention(address: ThreadAddress) -> str:
+    return f"@plangate-{address.repository}"
 
 
 @dataclass(slots=True)
@@ -64,21 +65,8 @@ class Posted:
         return PostedTurn("https://github.example/octo/hello/issues/1#issuecomment-5", "ada")
 
 
-class NoneSent:
-    async def newest(self) -> Sequence[SentDelivery]:
-        return ()
-
-    async def redeliver(self, attempt: int) -> None:
-        raise AssertionError(attempt)
-
-
-class NothingDue:
-    def next_due(self, repository: int, task: str) -> datetime | None:  # noqa: ARG002 - the port's
-        return None
-
-
 @dataclass(slots=True)
-class Sessions:
+class Sessions(StoredTranscripts):
     """Transcripts in memory, by thread number and session."""
 
     lines: dict[int, dict[str, Sequence[Line]]] = field(default_factory=dict)
@@ -107,20 +95,22 @@ class World:
         given = replace(given, github=replace(given.github, api_token=Secret(token)))
         given = replace(given, service=replace(given.service, public_url=public_url))
         self.service = Service(given, Host(), worker=False)
-        self.streams, self.sessions = streams or Streams(), Sessions()
+        with_token = replace(given, github=replace(given.github, token=Secret("t" * 40)))
+        connections = Connections(with_token, self.clock, self.recorder.redactor)
+        self.streams, self.sessions = streams or Streams(), Sessions(connections)
         self.overview = Overview(
             self.recorder.index,
             JournalReader(Source(self.journal), self.clock),
             self.recorder.announcements,
             self.recorder.redactor,
             SERVER,
-            Called(),
+            mention,
             ServiceState(self.service, lambda: self.streams.count, lambda: [(7, LIMIT)]),
-            NoneSent(),
+            SentDeliveries(connections),
             self.sessions,
-            NothingDue(),
+            lambda *_: None,
         )
-        self.routes = api_routes(self.overview, self.turns, given, self.streams)
+        self.routes = api_routes(self.overview, self.turns.post, given, self.streams)
 
     def application(self) -> ASGIApp:
         return application(self.service, Bounds(), self.routes)

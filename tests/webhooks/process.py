@@ -32,7 +32,9 @@ class Told(Host):
 
     how = "ends"
 
-    async def check_thread(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> ThreadState:
+    async def check_thread(
+        self, address: ThreadAddress, begin_session: Callable[[], bool] = lambda: True
+    ) -> ThreadState:
         assert begin_session()
         tell(f"began {address.number}")
         try:

@@ -14,11 +14,9 @@ from tests.core.journal_histories import histories
 from tests.webhooks.api_ground import LIMIT, World, place
 
 
-class Tomorrow:
-    """Knows when the one task is due."""
-
-    def next_due(self, repository: int, task: str) -> datetime | None:
-        return datetime(2026, 11, 24, tzinfo=UTC) if (repository, task) == (1, "todos") else None
+def tomorrow(repository: int, task: str) -> datetime | None:
+    """Return when the one task is due."""
+    return datetime(2026, 11, 24, tzinfo=UTC) if (repository, task) == (1, "todos") else None
 
 
 async def test_an_append_is_listed(tmp_path: Path) -> None:
@@ -58,7 +56,7 @@ async def test_costs_and_tasks(tmp_path: Path) -> None:
     await world.fill(2, 40)
     task = [replace(next(histories(1, 1))[0], kind="task", body={"task": "todos", "task_digest": "d"})]
     await world.append(3, task)
-    world.overview.due_times = Tomorrow()
+    world.overview.next_due = tomorrow
     total = (await world.overview.costs()).total
     assert total.cost_usd > 0
     assert (await world.overview.costs({1})).total == total

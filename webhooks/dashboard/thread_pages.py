@@ -12,11 +12,11 @@ from fastapi import Request
 from bot.core.errors import PlangateError, Refused
 from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
+from bot.service.overview.overview import Overview
 from bot.service.overview.thread_records import MOST_ROWS, USUAL_ROWS, ThreadPage, ThreadQuery
 from bot.service.overview.views import PlanVersion, ThreadDetail, ThreadSummary, WaitsFor
 from webhooks.dashboard.agent_chart import agent_blocks
 from webhooks.dashboard.pages import Answer, Page, Pages
-from webhooks.dashboard.reading import Reading
 from webhooks.dashboard.visits import NotFound, Visit
 
 FOR_PEOPLE: Final[Mapping[str, WaitsFor]] = {
@@ -115,12 +115,12 @@ def _add_transcripts(pages: Pages) -> None:
     pages.show("/threads/{owner}/{name}/{number}/transcripts/{session}", transcript)
 
 
-async def newest_threads(reading: Reading, visit: Visit) -> Sequence[ThreadSummary]:
+async def newest_threads(reading: Overview, visit: Visit) -> Sequence[ThreadSummary]:
     """Return the threads of the person that moved last. A thread that moves becomes one of them."""
     return (await reading.page(ThreadQuery(visible=visit.visible, limit=NEWEST))).threads
 
 
-async def waiting_groups(reading: Reading, visit: Visit) -> list[WaitingGroup]:
+async def waiting_groups(reading: Overview, visit: Visit) -> list[WaitingGroup]:
     """Return what waits for this person, most urgent first."""
     groups = []
     for title, waits in FOR_PEOPLE.items():
@@ -130,7 +130,7 @@ async def waiting_groups(reading: Reading, visit: Visit) -> list[WaitingGroup]:
     return [group for group in (*groups, own) if group.page.total]
 
 
-async def _own_ended_requests(reading: Reading, visit: Visit) -> WaitingGroup:
+async def _own_ended_requests(reading: Overview, visit: Visit) -> WaitingGroup:
     """Return the person's requests that ended early. The index finds their login also in titles of others'."""
     threads: list[ThreadSummary] = []
     query = ThreadQuery(waiting_for=ENDED, search=visit.login, visible=visit.visible, limit=MOST_ROWS)
@@ -143,7 +143,7 @@ async def _own_ended_requests(reading: Reading, visit: Visit) -> WaitingGroup:
     return WaitingGroup("Your requests that ended early", page, "ended", is_counted=cursor is None)
 
 
-async def search(reading: Reading, visit: Visit, parameters: Mapping[str, str]) -> dict[str, object]:
+async def search(reading: Overview, visit: Visit, parameters: Mapping[str, str]) -> dict[str, object]:
     """Return the values of the list of threads for a query: words, a group of stages, and the cursor of a page."""
     words, group = parameters.get("q", "").strip()[:LONGEST_QUERY], parameters.get("stage", "")
     every = ThreadQuery(search=words, visible=visit.visible, limit=USUAL_ROWS)
@@ -211,7 +211,7 @@ def threads_state(threads: Iterable[ThreadSummary]) -> str:
     return _state_of(repr(rows))
 
 
-async def transcript_state(reading: Reading, address: ThreadAddress, session: str) -> str:
+async def transcript_state(reading: Overview, address: ThreadAddress, session: str) -> str:
     """Return a text that changes whenever a transcript grows."""
     return _state_of(f"{session} {await reading.transcript_extent(address, session)}")
 

@@ -10,9 +10,9 @@ from bot.core.actor import Role
 from bot.core.errors import Refused
 from bot.core.names import ThreadAddress
 from bot.ports import Clock
+from bot.service.overview.overview import Overview
 from bot.service.viewers import SignIn, ViewerAccess
 from webhooks.dashboard.guard import Origin, origin_of
-from webhooks.dashboard.reading import Reading
 from webhooks.dashboard.sessions import Attempts, BrowserSession, Sessions
 
 SESSION_COOKIE: Final = "plangate"
@@ -78,7 +78,7 @@ class Visit:
 class Dashboard:
     """What all pages share."""
 
-    reading: Reading
+    reading: Overview
     sign_in: SignIn
     sessions: Sessions
     attempts: Attempts

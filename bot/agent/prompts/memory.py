@@ -9,9 +9,9 @@ Rules
 """
 
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from bot.agent.history.escaping import escape_harness_markup
 from bot.agent.prompts.memory_text import import_candidates, visible_memory
@@ -36,11 +36,9 @@ BELOW: Final = (
 )
 
 
-class ProjectFiles(Protocol):
-    """The files of one commit of the default branch, which only the repository's maintainers change."""
-
-    async def read(self, paths: Sequence[str], limit: int) -> Mapping[str, FileStart]:
-        """Return the first `limit` bytes of each path that is a file, following links inside the repository."""
+ReadFiles = Callable[[Sequence[str], int], Awaitable[Mapping[str, FileStart]]]
+"""Returns the start of each path that is a file, at most so many bytes, following links inside the repository. They are
+the files of one commit of the default branch, which only the repository's maintainers change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class MemoryFile:
 class ProjectMemory:
     """The project memory of one commit. Each folder is read once."""
 
-    files: ProjectFiles
+    read_files: ReadFiles
     _folders: dict[str, tuple[MemoryFile, ...]] = field(default_factory=dict)
 
     async def root(self) -> str:
@@ -103,7 +101,7 @@ class ProjectMemory:
         level: Sequence[str] = paths
         for _ in range(DEPTH + 1):
             batch = [path for path in dict.fromkeys(level) if path not in files][: 2 * MOST]
-            starts = await self.files.read(batch, LIMIT) if batch else {}
+            starts = await self.read_files(batch, LIMIT) if batch else {}
             for path in batch:
                 if path in starts and len(files) < MOST:
                     files[path] = _memory_file(path, starts[path])

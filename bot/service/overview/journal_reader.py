@@ -1,9 +1,9 @@
 """Reads journals for people: from what this process has seen, and from the remote at most every few seconds."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from bot.clock import SystemClock
 from bot.core.entry import Entry
@@ -18,18 +18,12 @@ REMEMBERED_THREADS: Final = 1_000
 """Threads whose last read is remembered."""
 
 
-class JournalSource(Protocol):
-    """Opens the journals of threads."""
-
-    async def thread_journal(self, address: ThreadAddress) -> Journal:
-        """Return the journal that holds a thread. Raises Transient or Refused if its repository is out of reach."""
-
-
 @dataclass(slots=True)
 class JournalReader:
     """The journals as people read them. All methods belong to one event loop."""
 
-    source: JournalSource
+    open_journal: Callable[[ThreadAddress], Awaitable[Journal]]
+    """Returns the journal that holds a thread. Raises Transient or Refused if its repository is out of reach."""
     clock: Clock = field(default_factory=SystemClock)
     _read_at: dict[tuple[int, int], float] = field(init=False, default_factory=dict)
     _locks: dict[tuple[int, int], asyncio.Lock] = field(init=False, default_factory=dict)
@@ -40,7 +34,7 @@ class JournalReader:
         Raises Unreadable if an entry was altered, and Transient or Refused if nothing was ever seen.
         """
         key, thread = (address.repository, address.number), ThreadNumber(address.number)
-        journal = await self.source.thread_journal(address)
+        journal = await self.open_journal(address)
         async with self._locks.setdefault(key, asyncio.Lock()):
             if self.clock.monotonic() - self._read_at.get(key, float("-inf")) < LOOK_SECONDS:
                 return await journal.cached_entries(thread)

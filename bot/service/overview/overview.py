@@ -1,10 +1,9 @@
 """What the dashboard and the API read. Everything that it returns has passed the redactor."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import Protocol
 
 from bot.core.errors import Broken, Refused, Unreadable
 from bot.core.names import ThreadAddress
@@ -12,12 +11,14 @@ from bot.core.secrets.redaction import Redactor
 from bot.service.overview.announcements import Announcements
 from bot.service.overview.cost_lines import add_up
 from bot.service.overview.journal_reader import JournalReader
+from bot.service.overview.sent_deliveries import SentDeliveries
 from bot.service.overview.service_state import ServiceState
+from bot.service.overview.stored_transcripts import StoredTranscripts
 from bot.service.overview.thread_history import JournalStep, journal_steps
 from bot.service.overview.thread_index import ThreadIndex
 from bot.service.overview.thread_records import ThreadPage, ThreadQuery
 from bot.service.overview.thread_views import describe
-from bot.service.overview.transcript_steps import TranscriptSource, transcript_page
+from bot.service.overview.transcript_steps import transcript_page
 from bot.service.overview.transcript_views import TranscriptPage
 from bot.service.overview.views import (
     Costs,
@@ -28,30 +29,6 @@ from bot.service.overview.views import (
     ThreadDetail,
     redact_view,
 )
-
-
-class DueTimes(Protocol):
-    """Knows when scheduled tasks are due next, as of the newest pass over their repository."""
-
-    def next_due(self, repository: int, task: str) -> datetime | None:
-        """Return when a task of a repository is due next; None if no pass of this process has read its schedule."""
-
-
-class Mentions(Protocol):
-    """Knows what the bot is called."""
-
-    async def mention(self, address: ThreadAddress) -> str:
-        """Return how commands to the bot begin in a thread's repository. Raises Transient or Refused."""
-
-
-class SentSource(Protocol):
-    """Knows what GitHub says it delivered."""
-
-    async def newest(self) -> Sequence[SentDelivery]:
-        """Return the newest deliveries, newest first. Raises PlangateError if GitHub does not list them."""
-
-    async def redeliver(self, attempt: int) -> None:
-        """Have GitHub deliver again what an attempt delivered. Raises PlangateError."""
 
 
 @dataclass(slots=True)
@@ -67,20 +44,18 @@ class Overview:
     announcements: Announcements
     redactor: Redactor
     server_url: str
-    mentions: Mentions
+    mention: Callable[[ThreadAddress], Awaitable[str]]
+    """Returns how commands to the bot begin in a thread's repository. Raises Transient or Refused."""
     state: ServiceState
-    sent: SentSource
-    sessions: TranscriptSource
-    due_times: DueTimes
+    sent: SentDeliveries
+    sessions: StoredTranscripts
+    next_due: Callable[[int, str], datetime | None]
+    """Returns when a task of a repository is due next; None if no pass of this process has read its schedule."""
 
     async def page(self, query: ThreadQuery) -> ThreadPage:
         """Return a page of threads. Raises Refused for a bad cursor."""
         page = await asyncio.to_thread(self.index.page, query)
         return replace(page, threads=redact_view(page.threads, self.redactor))
-
-    async def mention(self, address: ThreadAddress) -> str:
-        """Return how commands to the bot begin in a thread's repository, such as ``@plangate``."""
-        return await self.mentions.mention(address)
 
     async def deliveries(self) -> Sequence[DeliveryView]:
         """Return the deliveries that are stored, oldest first, as far as they are shown."""
@@ -149,5 +124,5 @@ class Overview:
     async def tasks(self, repositories: Collection[int] | None = None) -> Sequence[TaskView]:
         """Return the scheduled tasks of these repositories (None: of all), by repository and name."""
         tasks = await asyncio.to_thread(self.index.tasks, repositories)
-        timed = (replace(task, next_due=self.due_times.next_due(number, task.task)) for number, task in tasks)
+        timed = (replace(task, next_due=self.next_due(number, task.task)) for number, task in tasks)
         return redact_view(tuple(timed), self.redactor)

@@ -5,12 +5,11 @@ Secrets are removed before anything is cut or compared.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from bot.core.checks import result_text
 from bot.core.comment import mode_text
 from bot.core.lines import cut_middle, shorten_line
-from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Json, Line, LineKind, spoken_blocks
 from bot.ports import Usage
@@ -47,19 +46,6 @@ _TITLES: Final = {
 }
 """The titles of notes whose names do not speak for themselves."""
 _NOT_SHOWN: Final = frozenset({"note", "message", "usage", "left_out"})
-
-
-class TranscriptSource(Protocol):
-    """Reads stored transcripts, beside the sessions that write them. Raises Refused if one does not open."""
-
-    async def transcripts(self, address: ThreadAddress) -> Sequence[str]:
-        """Return the sessions of a thread whose transcripts are stored."""
-
-    async def transcript(self, address: ThreadAddress, session: str) -> Sequence[Line]:
-        """Return the lines of a session that `transcripts` lists."""
-
-    async def extent(self, address: ThreadAddress, session: str) -> str:
-        """Return a word that changes whenever `transcript` would return more."""
 
 
 def transcript_page(session: str, lines: Sequence[Line], number: int, redactor: Redactor) -> TranscriptPage:

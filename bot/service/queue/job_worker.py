@@ -28,7 +28,7 @@ from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
 from bot.logs import failure, say
 from bot.ports import Clock
-from bot.service.host_port import HostPort
+from bot.service.github_host import GitHubHost
 from bot.service.installation_breaker import AdmittedCheck, InstallationBreakers
 from bot.service.queue.cancellation import end_tasks
 from bot.service.queue.jobs import LOOKS, SESSIONS, Job, Jobs, Task
@@ -77,7 +77,7 @@ class _Run:
 class JobWorker:
     """Fetches jobs and runs them, until it is told to end. All methods belong to one event loop."""
 
-    host: HostPort
+    host: GitHubHost
     jobs: Jobs
     watching: Watching
     looks: int
@@ -127,12 +127,9 @@ class JobWorker:
             task.cancel()
 
     async def _listen(self) -> None:
-        async def hear() -> None:
-            self._news.set()
-
         while True:
             try:
-                await self.jobs.listen(hear)
+                await self.jobs.listen(self._news.set)
             except Transient:
                 pass  # the fetching says so
             except Exception as error:  # noqa: BLE001 - the outermost shell: without news the queue is polled

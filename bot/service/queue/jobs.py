@@ -11,12 +11,12 @@ A job that runs is identified by its number and its attempt. A worker that was d
 machine) can neither finish nor return a job that another worker has begun again.
 """
 
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from bot.core.names import ThreadAddress
 from bot.github.relevance import KnownBot
@@ -133,13 +133,6 @@ class WorkerSession:
         """Declare dead those of these workers that still have no session. Return how many jobs they had."""
         with as_transient():
             return int((await run(self.connection, _DISMISS, workers=list(workers)))[0]["count"])
-
-
-class JobListener(Protocol):
-    """Called when a job was deferred, in any process."""
-
-    async def __call__(self) -> None:
-        """Return at once."""
 
 
 @dataclass(slots=True)
@@ -286,11 +279,11 @@ class Jobs:
             for row in reversed(rows)
         ]
 
-    async def listen(self, hear: JobListener) -> None:
-        """Call `hear` for each job that is deferred, until cancelled or the connection breaks."""
+    async def listen(self, hear: Callable[[], None]) -> None:
+        """Call `hear` for each job that any process defers, until cancelled or the connection breaks."""
 
         async def forward(**_: Any) -> None:
-            await hear()
+            hear()
 
         with _transient():
             manager = await self._procrastinate()

@@ -16,7 +16,7 @@ from bot.github.relevance import KnownBot, needs_check
 from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.delivery_log import MISSED, Delivery
-from bot.service.host_port import HostPort
+from bot.service.github_host import GitHubHost
 from bot.service.installation_breaker import InstallationBreakers
 from bot.service.queue.cancellation import end_tasks
 from bot.service.queue.group_commit import GroupCommit
@@ -38,7 +38,7 @@ CLEANUP_SECONDS: Final = 3600.0
 class PostgresQueue:
     """One process's view of the queue. Without limits it only stores: other processes work."""
 
-    host: HostPort
+    host: GitHubHost
     database: Database
     limits: ServiceSettings | None
     pace: Pace = Pace()

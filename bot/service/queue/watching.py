@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from bot.core.names import ThreadAddress
-from bot.service.host_port import CheckedThread, HostPort
+from bot.service.github_host import CheckedThread, GitHubHost
 from bot.service.queue.jobs import Jobs
 from bot.store.postgres.database import Database
 
@@ -42,7 +42,7 @@ _ALL: Final = "SELECT facts FROM plangate_watched"
 class Watching:
     """The recorded facts about open threads. They only save requests: a thread without any is checked instead."""
 
-    host: HostPort
+    host: GitHubHost
     database: Database
     jobs: Jobs
 

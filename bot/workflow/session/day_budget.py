@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from bot.agent.limits import SharedBudget
 from bot.core.consumption import Consumption
 from bot.core.errors import Transient
 from bot.core.events import decode_entries
@@ -36,8 +37,8 @@ async def share_day_budget(context: ThreadContext, state: ThreadState, session: 
 
 
 @dataclass(slots=True)
-class DayBudget:
-    """The SharedBudget of one session: what its repository has spent today, as far as the session knows."""
+class DayBudget(SharedBudget):
+    """The budget of one session: what its repository has spent today, as far as the session knows."""
 
     context: ThreadContext
     state: ThreadState

@@ -107,6 +107,6 @@ class Source:
     journal: SharedJournal
     asked: list[ThreadAddress] = field(default_factory=list)
 
-    async def thread_journal(self, address: ThreadAddress) -> SharedJournal:
+    async def __call__(self, address: ThreadAddress) -> SharedJournal:
         self.asked.append(address)
         return self.journal

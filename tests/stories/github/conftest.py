@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.server import ScriptedModel
 from tests.postgres import Server
@@ -28,7 +28,7 @@ async def story(tmp_path: Path, model: Model) -> AsyncIterator[Story]:
     clock = QuickClock()
     with ScriptedModel(model) as api, SimulatedGitHub(tmp_path / "github", clock=clock) as github:
         installation = settle(github.world, github)
-        async with GitHubHost(settings(github, api.base_url, tmp_path / "data"), clock=clock) as host:
+        async with HostSetup(settings(github, api.base_url, tmp_path / "data"), clock=clock) as host:
             yield Story(github, installation, clock.advance, host, clock, model, api)
 
 

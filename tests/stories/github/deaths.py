@@ -18,7 +18,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core import marker
 from bot.core.errors import Transient
@@ -133,9 +133,9 @@ class Mortal(Hub):
         installation = None if self.action else self.installation.id
         return ThreadAddress(installation, repository.id, repository.owner_login, repository.name, number)
 
-    def host(self, disk: str, *, run: str) -> GitHubHost:
+    def host(self, disk: str, *, run: str) -> HostSetup:
         """Return a host that looks at threads in this process, on a disk, as the job of a run."""
-        return GitHubHost(self.settings(disk), clock=self.clock, run=run)
+        return HostSetup(self.settings(disk), clock=self.clock, run=run)
 
     def start(self, number: int, *, beside: bool = False) -> BaseProcess:
         """Start a look at a thread, `beside` another one on a disk of its own."""
@@ -162,7 +162,7 @@ def looked(given: Settings, address: ThreadAddress, clock: tuple[datetime, float
     """Look at a thread, in a process of its own; one that fails in passing says so by its exit code."""
 
     async def look() -> None:
-        async with GitHubHost(given, clock=QuickClock.at(*clock), run=run) as host:
+        async with HostSetup(given, clock=QuickClock.at(*clock), run=run) as host:
             await host.check_thread(address)
 
     try:

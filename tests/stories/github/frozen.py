@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.config.settings import ServiceSettings, Settings
 from bot.service.queue.job_worker import Pace
 from bot.service.queue.postgres_queue import PostgresQueue
@@ -82,7 +82,7 @@ class FrozenWorker:
 
     async def _work(self, begun: threading.Event) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
-        async with GitHubHost(replace(self.settings, data_dir=self.data)) as host:
+        async with HostSetup(replace(self.settings, data_dir=self.data)) as host:
             queue = PostgresQueue(host, Database(self.url), LIMITS, QUICK)
             async with queue.running():
                 begun.set()

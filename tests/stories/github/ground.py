@@ -18,8 +18,6 @@ from typing import Any, Final
 import pytest
 
 from bot.clock import SystemClock
-from bot.compose.github import GitHubHost
-from bot.compose.parts import key_of
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core import marker
 from bot.core.entry import Entry
@@ -27,6 +25,8 @@ from bot.core.errors import Transient
 from bot.core.gate import Stage
 from bot.core.names import RepositoryId, ThreadAddress, ThreadNumber
 from bot.core.thread.state import ThreadState
+from bot.service.connections import key_of
+from bot.service.github_host import GitHubHost
 from bot.store.git_journal import GitJournal
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.testing.github import credentials

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.core.comment import UNPRICED
 from bot.core.errors import Conflict
 from bot.core.gate import Stage
@@ -265,7 +265,7 @@ async def test_large_repository(story: Story) -> None:
     """A repository that is larger than the operator wants whole is worked on without the contents of its past."""
     story.person("ada").push(HOME, {"README.md": "What it says now.\n"})
     story.opens("will")
-    async with GitHubHost(replace(story.host.settings, partial_clone_mb=0), clock=story.clock) as host:
+    async with HostSetup(replace(story.host.settings, partial_clone_mb=0), clock=story.clock) as host:
         await host.check_thread(story.address())
         story.reacts("maya", "+1")
         assert (await host.check_thread(story.address())).stage is Stage.IN_REVIEW

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.core.errors import Transient
 from bot.core.gate import Stage
 from tests.stories.github.ground import Story
@@ -25,7 +25,7 @@ async def test_a_session_is_handed_back_at_its_next_step(story: Story) -> None:
     with pytest.raises(Transient, match="another one continues"):
         await looking
     assert story.nothing_done()
-    async with GitHubHost(story.host.settings, clock=story.clock) as other:
+    async with HostSetup(story.host.settings, clock=story.clock) as other:
         assert (await other.check_thread(story.address())).stage is Stage.IN_REVIEW
     steps = [request.step for request in story.model.works]
     assert steps.count(0) == 1, steps

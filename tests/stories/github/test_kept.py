@@ -10,12 +10,12 @@ from typing import Final
 
 import pytest
 
-from bot.compose.github import GitHubHost
-from bot.compose.parts import key_of
+from bot.compose.github import HostSetup
 from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
 from bot.core.names import RepositoryId, SessionId, ThreadNumber
 from bot.core.thread.state import ThreadState
+from bot.service.connections import key_of
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.store.transcripts import SpooledTranscripts
 from bot.testing.github.faults import Fault
@@ -47,9 +47,9 @@ def _nobody_waits() -> Iterator[None]:
     assert _held_up == []
 
 
-def other_disk(story: Story, folder: Path) -> GitHubHost:
+def other_disk(story: Story, folder: Path) -> HostSetup:
     """Return the bot as another machine has it, that knows what is on GitHub and nothing else."""
-    return GitHubHost(settings(story.github, story.api.base_url, folder), clock=story.clock)
+    return HostSetup(settings(story.github, story.api.base_url, folder), clock=story.clock)
 
 
 def spent(story: Story, session: SessionId, folder: Path) -> float:

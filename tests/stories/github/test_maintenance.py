@@ -6,11 +6,12 @@ from typing import Final
 
 import pytest
 
-from bot.compose.github import GitHubHost
-from bot.compose.maintenance_pass import MaintenancePass, TaskStatus
+from bot.compose.github import HostSetup
 from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
 from bot.core.tracking_text import REMOVED, RUN_NOW
+from bot.service.github_host import GitHubHost
+from bot.service.maintenance_pass import MaintenancePass, TaskStatus
 from tests.stories.github.ground import HOME, Story
 from tests.stories.github.moments import receipt_is_remade
 
@@ -87,7 +88,7 @@ async def test_two_processes_and_a_task_that_was_off(story: Story) -> None:
     configure(story)
     await run_pass(story)
     story.clock.advance(5 * DAY)
-    async with GitHubHost(story.host.settings, clock=story.clock) as other:
+    async with HostSetup(story.host.settings, clock=story.clock) as other:
         await run_pass(story)
         await run_pass(story, other)
     assert len(story.plans()) == 1
@@ -101,7 +102,7 @@ async def test_the_clock_of_two_services(story: Story) -> None:
     """Each pass of a service leaves the session to its worker; one due time leads to one request and one plan."""
     configure(story)
     woken: list[ThreadAddress] = []
-    async with GitHubHost(story.host.settings, clock=story.clock) as other:
+    async with HostSetup(story.host.settings, clock=story.clock) as other:
         await wake_due(story.host, woken.append)
         story.clock.advance(DAY)
         await asyncio.gather(*(wake_due(host, woken.append) for host in (story.host, other)))

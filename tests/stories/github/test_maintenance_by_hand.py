@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.compose.maintenance_pass import maintain_by_hand
+from bot.compose.sweep import maintain_by_hand
 from bot.core.errors import Misconfigured
 from tests.stories.github.ground import HOME, Story
 from tests.stories.github.test_maintenance import DAY, SHIPPING, body, configure, run_pass

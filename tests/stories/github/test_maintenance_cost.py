@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.compose.sweep import run_due_tasks
 from bot.config.maintenance_task import MOST
 from bot.config.settings import Secret
 from bot.github.repository import Address
+from bot.service.github_host import GitHubHost
 from bot.testing.github import credentials
 from tests.stories.github.ground import HOME, Story, long
 from tests.stories.github.test_maintenance import DAY, SHIPPING, body, configure
@@ -42,7 +43,7 @@ async def test_nothing_due_in_a_job_of_the_action(story: Story) -> None:
     given = replace(story.host.settings, github=github, state_key=Secret("7" * 64))
     costs = []
     for _ in range(3):
-        async with GitHubHost(given, (Address(*HOME.split("/")),), clock=story.clock) as host:
+        async with HostSetup(given, (Address(*HOME.split("/")),), clock=story.clock) as host:
             costs.append(await cost_of_pass(story, host))
     assert (costs[-1].rest, costs[-1].queries) == (2, 1)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.core.errors import PlangateError
 from bot.core.gate import Stage
 from bot.testing.github.faults import Fault, Plan
@@ -36,7 +36,7 @@ async def test_an_operation_that_was_done_and_not_journaled(story: Story, kind: 
     story.github.faults.clear()
     before = story.issue(first)
     assert len(story.comments(first)) == (kind == "comment")
-    async with GitHubHost(story.host.settings, clock=story.clock) as other:
+    async with HostSetup(story.host.settings, clock=story.clock) as other:
         state = await other.check_thread(story.address())
     assert state.stage is Stage.DONE
     assert (story.issue(first).state, story.issue(first).labels) == (before.state, before.labels)

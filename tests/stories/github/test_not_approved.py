@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.config.settings import Secret
 from bot.core.errors import Unreadable
 from bot.core.gate import Stage
@@ -250,7 +250,7 @@ async def test_a_record_that_cannot_be_read(story: Story, tmp_path: Path, way: s
         bare.run("update-ref", "refs/plangate/threads/1", "refs/plangate/threads/2")
     story.reacts("maya", "+1")
     said = story.says("will", "@plangate what about it?")
-    async with GitHubHost(given, clock=story.clock) as host:
+    async with HostSetup(given, clock=story.clock) as host:
         for _ in range(2):
             with pytest.raises(Unreadable):
                 await host.check_thread(story.address())

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.core.entry import Entry
 from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
@@ -24,7 +24,7 @@ async def told_by(story: Story, *, looks: bool = False) -> Told:
             payload = each.payload("https://github.example")
             told[each.id] = payload["type"], payload["data"]["stage"], payload["data"]["url"]
 
-    async with GitHubHost(story.host.settings, clock=story.clock, observe=observe) as host:
+    async with HostSetup(story.host.settings, clock=story.clock, observe=observe) as host:
         await (host.check_thread(story.address()) if looks else host.open_threads())
     return told
 

@@ -17,7 +17,7 @@ async def write_plan_of_another_format(story: Story) -> None:
     """Journal a request, and a plan in a format that this version does not know, shown and waiting."""
     issue = story.opens("will")
     said = JournaledTurn("issue", Actor(issue.author, "will"), WISH, issue.created_at)
-    async with story.host.thread_context(story.address()) as context:
+    async with story.host.open_context(story.address()) as context:
         requested = Requested(said=said, base=context.location.base, title=issue.title)
         entries: list[tuple[str, Json]] = [
             ("requested", encode_event(requested)),

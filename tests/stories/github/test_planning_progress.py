@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.core.gate import Stage
 from bot.testing.model.reply import call, several
 from tests.stories.github.ground import NEVER, PATIENCE, Model, Story
@@ -25,10 +25,10 @@ async def patient(story: Story) -> AsyncIterator[Story]:
         yield story
 
 
-def host_with(story: Story, seconds: float) -> GitHubHost:
+def host_with(story: Story, seconds: float) -> HostSetup:
     """Another process of the bot, which shows the progress of planning after so many seconds."""
     settings = story.host.settings
-    return GitHubHost(replace(settings, github=replace(settings.github, progress_seconds=seconds)), clock=story.clock)
+    return HostSetup(replace(settings, github=replace(settings.github, progress_seconds=seconds)), clock=story.clock)
 
 
 async def shown(story: Story, *words: str) -> str:

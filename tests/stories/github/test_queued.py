@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.core.gate import Stage
 from bot.core.notes import Queued
 from bot.core.reply_text import session_queued
@@ -38,7 +38,7 @@ async def test_a_thread_that_waits_for_a_session_says_so_once(story: Story) -> N
     await looked(story)
     asked = [logged.name for logged in story.github.requests]
     assert asked.index(f"POST /repos/{HOME}/issues/1/reactions") < asked.index(f"GET /{HOME}.git/info/refs")
-    async with GitHubHost(story.host.settings, clock=story.clock) as other:
+    async with HostSetup(story.host.settings, clock=story.clock) as other:
         assert [address.number for address in await other.open_threads()] == [1]
         record = await other.check_thread(story.address(), lambda: False)
         assert (record.stage, story.signs(issue), story.said("progress")) == (Stage.PLANNING, ["eyes"], [WAITS])

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from bot.compose.audit import read_audit
-from bot.compose.overview_parts import StoredTranscripts
 from bot.compose.receipt_check import CheckedCommit, ReceiptRepository
 from bot.config.settings import PATH as CONFIGURATION
 from bot.config.settings import Secret
@@ -20,6 +19,7 @@ from bot.core.secrets.redaction import Redactor
 from bot.receipts.envelope import parse_envelope
 from bot.receipts.verdicts import exit_code
 from bot.service.connections import Connections
+from bot.service.overview.stored_transcripts import StoredTranscripts
 from bot.service.overview.transcript_steps import transcript_page
 from bot.service.overview.transcript_views import PartKind
 from bot.testing.github.faults import Fault, Plan

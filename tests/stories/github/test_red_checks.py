@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.compose.sweep import run_periodic_work
 from bot.core.gate import Stage
 from bot.testing.github.credentials import register_app
@@ -121,7 +121,7 @@ async def one_request_whatever_dies(story: Story, number: int) -> None:
     pause.go_on()
     await asyncio.gather(died, return_exceptions=True)
     assert story.plans(number) == []
-    async with GitHubHost(story.host.settings, clock=story.clock) as other:
+    async with HostSetup(story.host.settings, clock=story.clock) as other:
         await run_periodic_work(other)
         await other.check_thread(story.address(number))
     await run_periodic_work(story.host)

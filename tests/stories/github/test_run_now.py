@@ -2,8 +2,9 @@
 
 import pytest
 
-from bot.compose.maintenance_rounds import ServiceHost
+from bot.compose.github import HostSetup
 from bot.core.gate import Stage
+from bot.service.maintenance_rounds import ServiceHost
 from tests.stories.github.ground import Story
 from tests.stories.github.test_maintenance import body, configure, run_pass, tick
 
@@ -13,7 +14,7 @@ from tests.stories.github.test_maintenance import body, configure, run_pass, tic
 async def test_tick_starts_the_task_with_the_look_that_its_delivery_wakes(story: Story) -> None:
     configure(story)
     await run_pass(story)
-    async with ServiceHost(story.host.settings, clock=story.clock) as host:
+    async with HostSetup(story.host.settings, clock=story.clock, host_class=ServiceHost) as host:
         assert (await host.check_thread(story.address(1))).stage is Stage.LISTENING
         tick(story, "maya")
         assert (await host.check_thread(story.address(1))).stage is Stage.AWAITING_APPROVAL

@@ -10,7 +10,7 @@ import pytest
 
 from bot.cli.service_client import ServiceClient
 from bot.cli.thread_output import watch_thread
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.compose.overview_parts import recorder_of
 from bot.compose.worker_process import reindex
 from bot.config.settings import Secret
@@ -38,7 +38,7 @@ async def test_a_look_and_another_process_see_the_same(story: Story, tmp_path: P
         return recorder.index.page(ThreadQuery()).threads
 
     story.opens("will")
-    async with GitHubHost(given, clock=story.clock, recorder=recorder) as host:
+    async with HostSetup(given, clock=story.clock, recorder=recorder) as host:
         other = replace(story, host=host)
         await other.rests()
         (waiting,) = rows()
@@ -51,7 +51,7 @@ async def test_a_look_and_another_process_see_the_same(story: Story, tmp_path: P
         assert (done.stage, done.waiting_for) == (Stage.IN_REVIEW, WaitsFor.REVIEWER)
         assert done.pull_request
         before = len(story.github.requests)
-        entries = await JournalReader(host).entries(story.address())
+        entries = await JournalReader(host.thread_journal).entries(story.address())
         steps = [*journal_steps(entries)]
         detail = describe(story.address(), steps, given.github.server_url)
         asked = [each.name for each in story.github.requests[before:]]

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.core.errors import Conflict
 from bot.core.thread.state import ThreadState
 from bot.testing.github.faults import Fault
@@ -28,14 +28,14 @@ SLOW: Final = 6.0
 def at_once(mortal: Mortal, number: int) -> list[ThreadState | BaseException]:
     """Look at a thread as two jobs do that begin together."""
 
-    async def look(host: GitHubHost) -> ThreadState:
-        async with host:
+    async def look(job: HostSetup) -> ThreadState:
+        async with job as host:
             return await host.check_thread(mortal.address(number))
 
     async def both() -> list[ThreadState | BaseException]:
         runs = ("8000001", "8000002") if mortal.action else ("", "")
-        hosts = (mortal.host(f"late-{n}", run=run) for n, run in enumerate(runs))
-        return await asyncio.gather(*map(look, hosts), return_exceptions=True)
+        jobs = (mortal.host(f"late-{n}", run=run) for n, run in enumerate(runs))
+        return await asyncio.gather(*map(look, jobs), return_exceptions=True)
 
     return asyncio.run(both())
 
@@ -63,8 +63,8 @@ def overtaken(mortal: Mortal) -> list[ThreadState | BaseException]:
 
     async def both() -> list[ThreadState | BaseException]:
         runs = ("8000001", "8000002") if mortal.action else ("", "")
-        first, second = (mortal.host(f"late-{n}", run=run) for n, run in enumerate(runs))
-        async with first, second:
+        jobs = (mortal.host(f"late-{n}", run=run) for n, run in enumerate(runs))
+        async with next(jobs) as first, next(jobs) as second:
             slow = asyncio.ensure_future(first.check_thread(mortal.address(1)))
             await asyncio.to_thread(until, lambda: mortal.github.faults.remaining_strikes == 0, "it stands still")
             return [*await asyncio.gather(slow, second.check_thread(mortal.address(1)), return_exceptions=True)]

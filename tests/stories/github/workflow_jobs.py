@@ -18,7 +18,7 @@ from typing import Any, Final
 from bot.action.main import ActionJob, run_job, thread_in
 from bot.action.preparing import preparation
 from bot.action.runner import Runner
-from bot.compose.github import GitHubHost
+from bot.compose.github import HostSetup
 from bot.compose.looks import thread_of, unreported_threads
 from bot.compose.sweep_switch import SWEEP as SWEEP_FILE
 from bot.config.action_inputs import action
@@ -116,7 +116,7 @@ class WorkflowJobs(Hub):
         given = replace(given, settings=replace(given.settings, github=quiet))
         runner = Runner(io.StringIO())
         number, told = thread_in(given)
-        async with GitHubHost(given.settings, (Address("parcel", "shop"),), clock=self.clock, run=given.run) as host:
+        async with HostSetup(given.settings, (Address("parcel", "shop"),), clock=self.clock, run=given.run) as host:
             address = replace(await thread_of(host, HOME, number), told=told) if number else None
             job = ActionJob(
                 host,

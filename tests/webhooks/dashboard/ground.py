@@ -148,7 +148,7 @@ def running(folder: Path, *, public_url: str = "", has_app: bool = True, host: s
         async def announce(repository: int) -> None:
             reading.announcements.announce_list(repository)
 
-        add_dashboard(app, reading=reading, sign_in=sign_in, streams=Streams())
+        add_dashboard(app, reading=reading.overview(), sign_in=sign_in, streams=Streams())
         with host_application(app, interface=host) as base:
             yield Site(github, clock, installation, reading, base)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
+from typing import cast
 
 from bot.core.errors import Refused, Transient
 from bot.core.gate import Stage
@@ -11,6 +12,7 @@ from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Line
 from bot.service.overview.announcements import Announcements
+from bot.service.overview.overview import Overview
 from bot.service.overview.thread_records import ThreadPage, ThreadQuery
 from bot.service.overview.transcript_steps import transcript_page
 from bot.service.overview.transcript_views import TranscriptPage
@@ -77,6 +79,10 @@ class SampleReading:
 
     def __post_init__(self) -> None:
         self.sent = every_sent_delivery(self.ids)
+
+    def overview(self) -> Overview:
+        """Return what the pages read."""
+        return cast("Overview", self)
 
     def move(self, number: int, **changes: object) -> None:
         """Change a thread, which gets one more entry, and tell who waits for news of it."""

@@ -23,7 +23,7 @@ def restarted(own_site: Site, folder: Path) -> Iterator[Site]:
     """Serve the same dashboard from a new process, with what the App has now and nobody signed in."""
     app = FastAPI(docs_url=None)
     sign_in = SignIn(settings(own_site.github, folder), own_site.clock, Redactor())
-    add_dashboard(app, reading=own_site.reading, sign_in=sign_in, streams=Streams())
+    add_dashboard(app, reading=own_site.reading.overview(), sign_in=sign_in, streams=Streams())
     with host_application(app) as base:
         yield replace(own_site, base=base, people={})
 

@@ -37,7 +37,7 @@ class WaitingText:
 @pytest.mark.req("W1a")
 def test_a_page_that_takes_long_holds_up_nobody_else(tmp_path: Path) -> None:
     sign_in = SignIn(Settings(data_dir=tmp_path, github=GitHubSettings(token=Secret("t" * 40))), SystemClock())
-    board = Dashboard(SampleReading({}), sign_in, Sessions(sign_in.clock), Attempts(sign_in.clock))
+    board = Dashboard(SampleReading({}).overview(), sign_in, Sessions(sign_in.clock), Attempts(sign_in.clock))
     pages, text, app = Pages(board, APIRouter()), WaitingText(), FastAPI()
 
     async def slow(_visit: Visit, _request: Request) -> Answer:

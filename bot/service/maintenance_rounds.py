@@ -14,8 +14,6 @@ from datetime import datetime, timedelta
 from itertools import groupby, islice
 from typing import Final
 
-from bot.compose.github import GitHubHost
-from bot.compose.maintenance_pass import MaintenancePass, TaskStatus
 from bot.core.errors import PlangateError
 from bot.core.names import ThreadAddress, ThreadNumber
 from bot.core.thread.state import ThreadState
@@ -25,6 +23,8 @@ from bot.github.errors import RateLimited
 from bot.github.reach import ReachableRepository
 from bot.github.repository import Address
 from bot.service.connections import ServedRepository
+from bot.service.github_host import GitHubHost
+from bot.service.maintenance_pass import MaintenancePass, TaskStatus
 
 SETTLED: Final = timedelta(minutes=1)
 ROUND: Final = timedelta(minutes=5)

@@ -12,11 +12,9 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from bot.compose.github import GitHubHost, TrackedTask
-from bot.compose.parts import work_settings
 from bot.config.maintenance_task import MaintenanceTask
 from bot.config.recipes import plain_task, scheduled_task
-from bot.config.settings import Settings
+from bot.core.actor import Askers
 from bot.core.errors import Broken, Conflict, Misconfigured, PlangateError
 from bot.core.gate import ON_ENTER
 from bot.core.maintenance import ASKED, Occurrence, Tick
@@ -32,15 +30,12 @@ from bot.core.tracking_text import (
     tracking_body,
     tracking_title,
 )
-from bot.github.repository import Address
 from bot.github.tracking import IssueText, TrackingIssues
 from bot.service.connections import ServedRepository
+from bot.service.github_host import GitHubHost, TrackedTask
 from bot.workflow.journal.writing import read_state
 from bot.workflow.maintaining import journal_occurrence, offer_again, preview_occurrence, refuse_occurrence, track_task
-from bot.workflow.thread_context import WorkSettings
 
-SHOWN: Final = 5
-"""Number of next due times that are listed for a task."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -93,10 +88,10 @@ class MaintenancePass:
         texts = await issues.read_all([task.issue for task in tracked.values()])
         configured = {task.name for task in keys.maintenance}
         await self._mark_removed([task for name, task in tracked.items() if name not in configured], issues, texts)
-        settings, statuses = work_settings(keys), list[TaskStatus]()
+        askers, statuses = keys.ask.askers(), list[TaskStatus]()
         for scheduled in [task for task in tasks if self.only in {"", task.name}]:
             try:
-                status = await self._run_task(scheduled, settings, issues, tracked, texts=texts)
+                status = await self._run_task(scheduled, askers, issues, tracked, texts=texts)
             except PlangateError as error:
                 status = _stopped_task(scheduled, error)
             statuses.append(status)
@@ -126,7 +121,7 @@ class MaintenancePass:
                 f"the task {task.name!r} has no tracking issue yet", where="maintenance", fix="run plangate sweep"
             )
         full = scheduled_task(task, await self.host.own_recipe(self.repository, task.recipe))
-        async with self.host.thread_context(self.repository.thread(tracked.issue)) as context:
+        async with self.host.open_context(self.repository.thread(tracked.issue)) as context:
             return await preview_occurrence(context, await read_state(context), full)
 
     def _task_to_run(self, tasks: Sequence[MaintenanceTask]) -> MaintenanceTask:
@@ -140,7 +135,7 @@ class MaintenancePass:
     async def _run_task(
         self,
         task: MaintenanceTask,
-        settings: WorkSettings,
+        askers: Askers,
         issues: TrackingIssues,
         every: Mapping[str, TrackedTask],
         *,
@@ -153,7 +148,7 @@ class MaintenancePass:
         if (tracked := every.get(task.name)) is None:
             return TaskStatus(task, await self._begin(task, issues))
         text = texts.get(tracked.issue) or await issues.read(tracked.issue)
-        ticks = await self._allowed_ticks(text.ticks, settings)
+        ticks = await self._allowed_ticks(text.ticks, askers)
         tracked = await self._offer_again(tracked, ticks)
         run_now = next((tick for tick in ticks if tick.label == RUN_NOW), None)
         occurrence = self._next_occurrence(task, tracked.history, run_now)
@@ -166,7 +161,7 @@ class MaintenancePass:
         """Create the tracking issue of a task that was not seen before. Its due times count from now on."""
         body = self._body(task, TaskHistory(task.name, "", self.host.clock.now()))
         number = await issues.open(task.name, tracking_title(task.name), body)
-        async with self.host.thread_context(self.repository.thread(number)) as context:
+        async with self.host.open_context(self.repository.thread(number)) as context:
             return _tracking_issue(number, await track_task(context, await read_state(context), plain_task(task)))
 
     async def _run_occurrence(
@@ -175,7 +170,7 @@ class MaintenancePass:
         """Take in what people said on the thread, and then the occurrence. A mistake in the recipe ends it."""
         address = self.repository.thread(tracked.issue)
         await (self.host.check_thread(address) if self.wake is None else self.host.read_comments(address))
-        async with self.host.thread_context(address) as context:
+        async with self.host.open_context(address) as context:
             state = await read_state(context)
             try:
                 full = scheduled_task(task, await self.host.own_recipe(self.repository, task.recipe))
@@ -190,10 +185,10 @@ class MaintenancePass:
             state = await self.host.check_thread(address)
         return _tracking_issue(tracked.issue, state)
 
-    async def _allowed_ticks(self, ticks: Sequence[Tick], settings: WorkSettings) -> Sequence[Tick]:
+    async def _allowed_ticks(self, ticks: Sequence[Tick], askers: Askers) -> Sequence[Tick]:
         """Return the ticks of people who may ask."""
         roles = await self.host.roles(self.repository)
-        return [tick for tick in ticks if settings.may_ask(tick.by, await roles.of(tick.by))]
+        return [tick for tick in ticks if askers.may_ask(tick.by, await roles.of(tick.by))]
 
     async def _offer_again(self, tracked: TrackedTask, ticks: Sequence[Tick]) -> TrackedTask:
         """Journal the rejected findings that people allow again. A tick before the rejection does not count."""
@@ -201,7 +196,7 @@ class MaintenancePass:
         for tick in ticks:
             box = boxes.get(tick.label)
             if box is not None and tick.at > box.at:
-                async with self.host.thread_context(self.repository.thread(tracked.issue)) as context:
+                async with self.host.open_context(self.repository.thread(tracked.issue)) as context:
                     state = await offer_again(context, await read_state(context), box.finding, tick.by.login)
                 tracked = _tracking_issue(tracked.issue, state)
         return tracked
@@ -256,42 +251,3 @@ def _tracking_issue(number: ThreadNumber, state: ThreadState) -> TrackedTask:
     if state.task is None:
         raise Broken(f"the journal of the tracking issue #{number} names no task")
     return TrackedTask(number, state.task)
-
-
-async def maintain_by_hand(settings: Settings, name: str, *, task: str = "", dry_run: bool = False) -> list[str]:
-    """List the tasks of the repository ``owner/name``, or run one now; return what to print, one line each.
-
-    With `dry_run`, only say what the task would do. Raises Misconfigured for a configuration with a mistake.
-    """
-    async with GitHubHost(settings, (Address.parse(name, where="--repo"),)) as host:
-        served = next(iter(await host.served_repositories()), None)
-        if served is None:
-            raise Misconfigured(f"no repository {name!r}", where="--repo", fix="check its name")
-        configuration = await host.current_configuration(served)
-        if configuration.mistake:
-            raise Misconfigured(configuration.mistake)
-        maintenance = MaintenancePass(host, served, task)
-        if task and dry_run:
-            return [f"{task}: {await maintenance.preview()}"]
-        if task:
-            if task not in await host.tracked_tasks(served):
-                await maintenance.run()  # only opens its tracking issue
-            return [_status_line(status) for status in await maintenance.run()]
-        tracked, now = await host.tracked_tasks(served), host.clock.now()
-        tasks = configuration.keys.maintenance
-        rows = [_task_line(scheduled, tracked.get(scheduled.name), now) for scheduled in tasks]
-        return rows or ["no tasks"]
-
-
-def _status_line(status: TaskStatus) -> str:
-    if status.tracked is None:
-        return f"{status.task.name}: {status.problem}"
-    newest = status.tracked.history.occurrences[-1:]
-    outcome = (newest[0].outcome or "at work") if newest else "first seen: it is due from now on"
-    return f"{status.task.name}: #{status.tracked.issue}, {outcome}"
-
-
-def _task_line(task: MaintenanceTask, tracked: TrackedTask | None, now: datetime) -> str:
-    times = ", ".join(f"{time:%Y-%m-%d %H:%M}" for time in next_due(task, now, SHOWN))
-    issue = f"#{tracked.issue}" if tracked is not None else "no tracking issue yet"
-    return f"{task.name}: {issue}, {task.due_times().words()} {task.timezone}; next: {times}"
