@@ -44,7 +44,7 @@ from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.prompts import Environment, first_message
 from bot.agent.resources import SessionResources
 from bot.agent.session_events import RequestStarted
-from bot.agent.subagents.policy import SubagentCounts, SubagentSettings
+from bot.agent.subagents.policy import AT_ONCE, SubagentSettings
 from bot.agent.subagents.scheduler import run_together
 from bot.agent.subagents.types import TYPES
 from bot.clock import SystemClock
@@ -199,7 +199,7 @@ async def measure(given, rounds, *, at_once, rate=0, eager=True):
         world = SessionResources(model, MemoryTranscripts(), clock, PermissionGate(), Ledger(), eager=eager)
         environment = Environment(tree.shown_as, "Linux", "2026-11-21", "shop", source.head[:12], MEMORY)
         host = await workspace.open(tree, Access.READ)
-        crew = SubagentSettings("claude-sonnet-5-5", TYPES, SubagentCounts(at_once, 2 * given.agents))
+        crew = SubagentSettings("claude-sonnet-5-5", TYPES, at_once, 2 * given.agents)
         assembled = assemble_session(
             SessionSettings(SessionId("bench"), "claude-opus-5-5", crew),
             world,
@@ -241,7 +241,7 @@ def compare_fan_outs(given):
     spans = asyncio.run(measure(given, [ROUNDS] * given.agents, at_once=given.at_once))
     for name, (seconds, spent) in zip(("cold", "warm"), spans, strict=False):
         print(f"session, {name}: {seconds:.2f} s ({seconds / ideal:.2f}), ${spent:.3f}")
-    for at_once in (given.agents, SubagentCounts().at_once):
+    for at_once in (given.agents, AT_ONCE):
         print(f"scheduler at {at_once}: {asyncio.run(time_scheduler(given.agents, at_once)):.3f} of the ideal")
 
 
@@ -249,7 +249,7 @@ def compare_streams(given):
     """Measure streamed fan-outs with and without calls that start early, and print both beside the arithmetic."""
     shapes = {"alike": [ROUNDS] * given.agents, "unalike": [UNALIKE[n % len(UNALIKE)] for n in range(given.agents)]}
     print(f"{given.rate:g} tokens a second, briefs of {BRIEF_TOKENS} tokens, cold cache")
-    for at_once in (SubagentCounts().at_once, given.at_once):
+    for at_once in (AT_ONCE, given.at_once):
         for name, rounds in shapes.items():
             (early, spent), (late, _) = (
                 asyncio.run(measure(given, rounds, at_once=at_once, rate=given.rate, eager=eager))[0]

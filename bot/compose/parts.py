@@ -10,7 +10,7 @@ from bot.agent.limits import Limits
 from bot.agent.model.request import ConfiguredModel
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.tool_gate import PermissionGate, ToolRules, parse_rule
-from bot.agent.subagents.policy import SubagentCounts
+from bot.agent.subagents.policy import SubagentSettings
 from bot.agent.subagents.project_types import FOLDER, LARGEST, MOST
 from bot.agent.tools.registry import ALL, READING_GITHUB, READING_WEB, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
@@ -98,7 +98,6 @@ def work_settings(
     execution = keys.execution
     return WorkSettings(
         model=model or keys.models.main,
-        subagent_model=model or keys.models.subagent,
         light_model=keys.models.light or "",
         limits=Limits(keys.budget.steps, keys.budget.minutes * 60),
         budget_usd=max_cost_usd or keys.budget.session_usd,
@@ -106,10 +105,13 @@ def work_settings(
         day_usd=keys.budget.repository_day_usd,
         expires_days=keys.approve.expires_days,
         mode=Mode(execution.mode),
-        subagent_counts=SubagentCounts(
-            execution.subagents.at_once, execution.subagents.in_all, execution.parallel_tasks
+        subagents=SubagentSettings(
+            model or keys.models.subagent,
+            at_once=execution.subagents.at_once,
+            in_all=execution.subagents.in_all,
+            on_one=execution.parallel_tasks,
+            limits=_limits_by_type(keys),
         ),
-        agents=_limits_by_type(keys),
         verify=tuple(execution.verify),
         repairs=execution.repairs,
         setup=tuple(keys.sandbox.setup),

@@ -8,8 +8,7 @@ from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import Environment
 from bot.agent.resources import SessionResources
 from bot.agent.session_events import AgentEvent
-from bot.agent.subagents.policy import SubagentCounts
-from bot.agent.subagents.types import LIMITS
+from bot.agent.subagents.policy import SubagentSettings
 from bot.core import comment
 from bot.core.actor import Askers
 from bot.core.approval import Policy
@@ -66,7 +65,6 @@ class WorkSettings:
     """The settings that shape the work (docs/settings.md)."""
 
     model: str = "claude-opus-5-5"
-    subagent_model: str = "claude-sonnet-5-5"
     light_model: str = ""
     """The model for light calls; "" for none."""
     limits: Limits = Limits()
@@ -78,9 +76,7 @@ class WorkSettings:
     """Budget of a repository on one day (UTC), over all its threads; None for no such budget."""
     expires_days: float = 7.0
     mode: Mode = Mode.ACCEPT_EDITS
-    subagent_counts: SubagentCounts = SubagentCounts()
-    agents: Mapping[str, Limits] = field(default_factory=lambda: LIMITS)
-    """Limits of sub-agents, by type."""
+    subagents: SubagentSettings = SubagentSettings()
     verify: tuple[str, ...] = ()
     """Commands that verify approved work, beside those of its plan."""
     repairs: int = 2

@@ -11,7 +11,7 @@ from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import first_message, prompt_text
 from bot.agent.session import Session
 from bot.agent.session_events import AgentChanged, AgentEvent
-from bot.agent.subagents.policy import SubagentCounts, SubagentSettings
+from bot.agent.subagents.policy import SubagentSettings
 from bot.agent.subagents.pool import SubagentPool
 from bot.agent.subagents.types import LIMITS, TYPES, AgentType
 from bot.core.approval import ApprovedPlan
@@ -145,7 +145,7 @@ def team(
 ) -> Team:
     workspace = DeskWorkspace()
     told = replace(ENVIRONMENT, place="on #12 on GitHub.")
-    crew = SubagentSettings("claude-sonnet-5-5", types, SubagentCounts(at_once, in_all, on_one), untrusted, limits)
+    crew = SubagentSettings("claude-sonnet-5-5", types, at_once, in_all, on_one, untrusted, limits)
     made = assemble_session(
         SessionSettings(SessionId(ident), "claude-opus-5-5", crew, mode),
         r.world,

@@ -5,7 +5,7 @@ import pytest
 from bot.agent.light_calls import LightCalls
 from bot.agent.permissions.modes import Mode
 from bot.agent.session_log import SessionLog
-from bot.agent.subagents.policy import SubagentCounts, SubagentPolicy, SubagentSettings
+from bot.agent.subagents.policy import SubagentPolicy, SubagentSettings
 from bot.agent.subagents.types import LIMITS, RESTRICTED, TYPES
 from bot.agent.tools.tool import ToolContext
 from bot.core.names import SessionId
@@ -45,7 +45,7 @@ def test_one_that_reads_and_one_that_writes(room: Open, untrusted: bool) -> None
 @pytest.mark.req("S1", "S7", "P4")
 def test_how_many(room: Open) -> None:
     """Places are counted for one task of several too; no writer starts in plan mode, and no task of it is shared."""
-    settings = SubagentSettings("claude-sonnet-5-5", TYPES, SubagentCounts(3, in_all=4, on_one=3))
+    settings = SubagentSettings("claude-sonnet-5-5", TYPES, in_all=4, on_one=3)
     policy = SubagentPolicy(room(lambda _: say("?")).world, settings)
     assert [policy.agents_on_one_task(EXPLORE, used) for used in (0, 1, 2)] == [3, 2, 1]
     assert policy.agents_on_one_task(CODE, 0) == 1

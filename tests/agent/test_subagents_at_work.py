@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.modes import Mode
 from bot.agent.session import Session
 from bot.agent.session_events import End, ToolStarted
-from bot.agent.subagents.policy import SubagentCounts, SubagentSettings
+from bot.agent.subagents.policy import SubagentSettings
 from bot.agent.subagents.types import RESTRICTED, TYPES
 from bot.core.names import SessionId
 from bot.core.work import Checkout
@@ -27,18 +28,17 @@ from tests.agent.conftest import Open
 from tests.agent.ground import ENVIRONMENT, Room, drive, ended, results
 
 AGENTS = 8
-COUNTS = SubagentCounts()
+CREW = SubagentSettings("claude-sonnet-5-5", TYPES)
 
 
 async def team(
-    r: Room, folder: Path, limits: SandboxLimits | None = None, counts: SubagentCounts = COUNTS
+    r: Room, folder: Path, limits: SandboxLimits | None = None, crew: SubagentSettings = CREW
 ) -> tuple[Session, Checkout, GitWorkspace]:
     """A parent at work on the sample repository; limits are those of every sandbox."""
     source = await LocalRepository.open(sample.make(folder / "shop"))
     workspace = GitWorkspace.on(source, folder / "data", limits)
     checkout = await workspace.checkout("main", source.head)
     host = await workspace.open(checkout, Access.WRITE)
-    crew = SubagentSettings("claude-sonnet-5-5", TYPES, counts)
     session = assemble_session(
         SessionSettings(SessionId("thread-1"), "claude-opus-5-5", crew, Mode.ACCEPT_EDITS),
         r.world,
@@ -138,7 +138,7 @@ async def test_eight_end_within_two_seconds_of_their_parent(room: Open, tmp_path
             return call("Bash", command="trap '' TERM INT HUP; sleep 4321.5 & sleep 4321.5")
         return several(*(task(f"part {n}") for n in range(AGENTS)))
 
-    session, checkout, workspace = await team(room(policy), tmp_path, counts=SubagentCounts(AGENTS))
+    session, checkout, workspace = await team(room(policy), tmp_path, crew=replace(CREW, at_once=AGENTS))
     before, begun, all_begun = children(), set[str](), asyncio.Event()
 
     async def follow() -> None:

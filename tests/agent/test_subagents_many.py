@@ -1,17 +1,17 @@
 """Many sub-agents that write the same files at once, in real sandboxes: nothing lost, the same on every run (S4)."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bot.agent.session_events import End
-from bot.agent.subagents.policy import SubagentCounts
 from bot.core.transcript import Json
 from bot.testing.model.reply import Reply, call, say, several
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.ground import Room, drive, ended, results
-from tests.agent.test_subagents_at_work import brief, task, team
+from tests.agent.test_subagents_at_work import CREW, brief, task, team
 
 AGENTS = 20
 PLACES = 10
@@ -31,7 +31,7 @@ def policy(request: ModelRequest) -> Reply:
 async def once(r: Room, folder: Path) -> tuple[dict[str, str], list[Json]]:
     """Run all, and give the tree that came of it and what the parent was told."""
     folder.mkdir()
-    session, checkout, workspace = await team(r, folder, counts=SubagentCounts(PLACES, AGENTS))
+    session, checkout, workspace = await team(r, folder, crew=replace(CREW, at_once=PLACES, in_all=AGENTS))
     tree = Path(checkout.path)
     (tree / "shared.txt").write_text("".join(f"line {n}\n" for n in range(4 * PLACES)))
     assert ended(await drive(session)).end is End.ANSWERED

@@ -76,7 +76,7 @@ def test_a_chosen_model_does_what_its_descriptions_say(capsys: pytest.CaptureFix
     """It outranks two keys and no other; the command line's help and the Action's input name just these."""
     keys = configuration("models:\n  main: m\n  subagent: s\n  light: l\n")
     given = [work_settings(keys, model=model) for model in (None, "x")]
-    assert [(orders.model, orders.subagent_model, orders.light_model) for orders in given] == [
+    assert [(orders.model, orders.subagents.model, orders.light_model) for orders in given] == [
         ("m", "s", "l"),
         ("x", "x", "l"),
     ]
@@ -90,11 +90,11 @@ def test_a_chosen_model_does_what_its_descriptions_say(capsys: pytest.CaptureFix
 @pytest.mark.req("S9")
 def test_limits_of_each_type() -> None:
     """A key changes its own type and limit alone; a file that says nothing leaves the limits that the agents have."""
-    assert work_settings(configuration("")).agents == LIMITS
+    assert work_settings(configuration("")).subagents.limits == LIMITS
     keys = configuration(
         "agents:\n  explore:\n    calls: 80\n  plan:\n    minutes: 1.5\n  code:\n    reads: 7\n    tokens: 9000\n"
     )
-    assert work_settings(keys).agents == {
+    assert work_settings(keys).subagents.limits == {
         "explore": replace(LIMITS["explore"], tool_calls=80),
         "plan": replace(LIMITS["plan"], seconds=90),
         "code": replace(LIMITS["code"], file_reads=7, context_tokens=9_000),

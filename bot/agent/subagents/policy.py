@@ -2,7 +2,7 @@
 
 | what | a type that writes | a type that only reads |
 |---|---|---|
-| number | SubagentCounts per session, without those cancelled together with the answer that called them | same |
+| number | `in_all` per session, without those cancelled together with the answer that called them | same |
 | depth | one: no type has the Task tool | same |
 | limits | as configured for the type; the type's own limits override them | same; if strangers have a say: restricted |
 | tools | those of its type; web tools and GitHubRead only if the session has them; resource_request | same |
@@ -30,27 +30,22 @@ from bot.agent.tools.tool import Tool, ToolContext
 from bot.core.network import NO_NETWORK, Network
 from bot.ports import Access
 
+AT_ONCE: Final = 3
+"""Sub-agents that work at the same time, unless the configuration has another number."""
 FORKS_AT_ONCE: Final = 3
 """Most forks that are made at the same time."""
-
-
-@dataclass(frozen=True, slots=True)
-class SubagentCounts:
-    """How many sub-agents may work at once and in one session."""
-
-    at_once: int = 3
-    in_all: int = 20
-    on_one: int = 1
-    """Number of sub-agents that work independently on one reading task (execution.parallel_tasks)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubagentSettings:
     """The sub-agents that a session may start."""
 
-    model: str
-    types: Mapping[str, AgentType]
-    counts: SubagentCounts = SubagentCounts()
+    model: str = "claude-sonnet-5-5"
+    types: Mapping[str, AgentType] = field(default_factory=dict)
+    at_once: int = AT_ONCE
+    in_all: int = 20
+    on_one: int = 1
+    """Number of sub-agents that work independently on one reading task (execution.parallel_tasks)."""
     untrusted: bool = False
     """Whether strangers have a say on the thread, so that sub-agents that only read get the restricted limits (S9)."""
     limits: Mapping[str, Limits] = field(default_factory=lambda: LIMITS)
@@ -88,14 +83,13 @@ class SubagentPolicy:
         """Return why no sub-agent of a type may start now, or "" if one may. `used` counts those so far."""
         if kind.writes and parent.mode is Mode.PLAN:
             return "Plan mode is on: only sub-agents that cannot write may run."
-        if used >= self.settings.counts.in_all:
-            return f"All {self.settings.counts.in_all} sub-agents of this session were used. Do it yourself."
+        if used >= self.settings.in_all:
+            return f"All {self.settings.in_all} sub-agents of this session were used. Do it yourself."
         return ""
 
     def agents_on_one_task(self, kind: AgentType, used: int) -> int:
         """Return how many sub-agents work on one task. If that is more than one, one more merges their reports."""
-        counts = self.settings.counts
-        return 1 if kind.writes else min(counts.on_one, counts.in_all - used - 1)
+        return 1 if kind.writes else min(self.settings.on_one, self.settings.in_all - used - 1)
 
     def bounds(self, kind: AgentType, parent: ToolContext) -> SubagentBounds:
         """Return what a sub-agent may use and do. `parent` is its parent's context."""

@@ -19,7 +19,7 @@ from bot.agent.subagents.checkouts import SubagentCheckouts
 from bot.agent.subagents.metrics import Metrics
 from bot.agent.subagents.parallel_task import SYNTHESIS, run_parallel_task
 from bot.agent.subagents.parent_context import ParentContext, Subagent
-from bot.agent.subagents.policy import SubagentCounts, SubagentPolicy
+from bot.agent.subagents.policy import AT_ONCE, SubagentPolicy
 from bot.agent.subagents.resuming import (
     COUNTS,
     ENDED,
@@ -58,7 +58,7 @@ class SubagentPool:
 
     def __post_init__(self) -> None:
         self._checkouts = SubagentCheckouts(self.parent.workspace, self.parent.checkout)
-        self._slots = asyncio.Semaphore(self.policy.settings.counts.at_once)
+        self._slots = asyncio.Semaphore(self.policy.settings.at_once)
         self._prefixes = Prefixes(self.parent.log.resources.clock)
 
     @asynccontextmanager
@@ -67,7 +67,7 @@ class SubagentPool:
 
         Only where more than the default number may work at once: elsewhere it would seldom be worth its price.
         """
-        many = self.policy.settings.counts.at_once > SubagentCounts().at_once
+        many = self.policy.settings.at_once > AT_ONCE
         warming = asyncio.ensure_future(self._warm_cache("explore")) if many else None
         try:
             yield

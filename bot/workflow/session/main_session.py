@@ -28,7 +28,6 @@ from bot.agent.permissions.rehearsal import Rehearsal
 from bot.agent.scope import ScopeWatch
 from bot.agent.session import Session
 from bot.agent.session_events import AgentEvent, End, Ended, ModeChanged, RequestStarted, SessionStarted
-from bot.agent.subagents.policy import SubagentSettings
 from bot.agent.subagents.project_types import types_of
 from bot.core.errors import Broken, Transient
 from bot.core.gate import Stage
@@ -109,7 +108,7 @@ async def _session_settings(context: ThreadContext, state: ThreadState, start: S
     return SessionSettings(
         start.session_id,
         settings.model,
-        SubagentSettings(settings.subagent_model, types, settings.subagent_counts, untrusted, settings.agents),
+        replace(settings.subagents, types=types, untrusted=untrusted),
         start.mode,
         Limits(settings.limits.steps, settings.limits.seconds),
         reviews=start.mode is Mode.PLAN and place.pull is not None,
