@@ -4,7 +4,7 @@ Four time zones whose clocks change, clocks of machines that jump, two services,
 twice or never, people who tick "Run now", and processes that die between any two effects. What is due is found by a
 search over the minutes of the year, which shares nothing with the code.
 
-All hundred years: make soak ARGS=tests/compose/test_maintenance_year.py
+All hundred years: make soak ARGS=tests/service/test_maintenance_year.py
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from bot.core.entry import Entry
 from bot.core.errors import Conflict
 from bot.core.names import ThreadAddress
 from bot.service.maintenance_pass import MaintenancePass
-from tests.compose.task_world import HOME, Killed, Process, World
 from tests.config.due_minutes import due_minutes
+from tests.service.task_world import HOME, Killed, Process, World
 from tests.stories.github.ground import soak
 
 FIRST: Final = datetime(2026, 1, 1, tzinfo=UTC)
