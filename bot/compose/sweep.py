@@ -1,4 +1,4 @@
-"""One check of everything that waits, for `plangate sweep`, and the periodic work that no delivery reports.
+"""One check of everything that waits, for `plangate sweep`; periodic work that no delivery reports; and tasks by hand.
 
 Deliveries do not report all red required checks of the bot's pull requests (MT9): a check of the base names no pull
 request, and a check that a job's own token started sends no webhook. Reading them takes at most two requests for each
