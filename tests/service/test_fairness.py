@@ -49,7 +49,9 @@ class TimedHost(Host):
     """When the first look at a thread was through."""
 
     async def check_thread(
-        self, address: ThreadAddress, begin_session: Callable[[], bool] = lambda: True  # noqa: ARG002
+        self,
+        address: ThreadAddress,
+        begin_session: Callable[[], bool] = lambda: True,  # noqa: ARG002
     ) -> ThreadState:
         key = address.repository, address.number
         self.began.setdefault(key, []).append(self.clock.monotonic())

@@ -24,7 +24,9 @@ class Endless(Host):
     """A host whose looks end only with their process."""
 
     async def check_thread(
-        self, address: ThreadAddress, begin_session: Callable[[], bool] = lambda: True  # noqa: ARG002
+        self,
+        address: ThreadAddress,
+        begin_session: Callable[[], bool] = lambda: True,  # noqa: ARG002
     ) -> ThreadState:
         tell(f"began {address.number}")
         try:
