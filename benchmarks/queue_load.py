@@ -32,9 +32,8 @@ from bot.logs import setup
 from bot.service.service import Service
 from tests.postgres import programs, running_server
 from tests.service.ground import SECRET, Host, headers
-from webhooks.app import run
+from webhooks.app import bind_listener, run
 from webhooks.client_limits import ClientLimits
-from webhooks.listener import bind_listener
 
 CONNECTIONS = 16
 BODY_BYTES = 8_000

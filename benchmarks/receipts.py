@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bot.core.receipt_format import RECEIPT_FILE, receipt_ref
+from bot.core.receipt import RECEIPT_FILE, receipt_ref
 from bot.receipts.envelope import sign_statement
 from tests.receipts.conftest import KEY, Clone, make_clone
 

@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from ruamel.yaml import YAML
 
 from bot.clock import SystemClock
-from bot.compose.sweep_switch import SWEEP
+from bot.compose.sweep import SWEEP
 from bot.testing.github.credentials import job_token
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.reply import Fault, Reply

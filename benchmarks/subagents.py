@@ -39,13 +39,11 @@ from bot.agent.assembly import SessionPlace, SessionSettings, assemble_session
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
 from bot.agent.model.anthropic_model import AnthropicModel
-from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.prompts import Environment, first_message
-from bot.agent.resources import SessionResources
+from bot.agent.resources import NetworkLog, SessionResources
 from bot.agent.session_events import RequestStarted
-from bot.agent.subagents.policy import AT_ONCE, SubagentSettings
-from bot.agent.subagents.scheduler import run_together
+from bot.agent.subagents.policy import AT_ONCE, SubagentSettings, run_together
 from bot.agent.subagents.types import TYPES
 from bot.clock import SystemClock
 from bot.core.names import SessionId

@@ -1,17 +1,16 @@
-"""The log of a process: one line per event, as text or JSON (PLANGATE_LOG), without secrets or message bodies (PR4).
-
-Service and Action log what happens. A `run` logs only warnings and errors, because it prints its events on the screen.
-"""
+"""The log of a process and its terminal, without secrets or message bodies (PR4, X3)."""
 
 import json
 import logging
 import re
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
+from io import TextIOBase, TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO, cast
 
 from bot.core.errors import PlangateError
 from bot.core.secrets.known import SHORTEST
@@ -19,6 +18,72 @@ from bot.core.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
+
+# --- Redacts secrets from everything written to a terminal (PR4, X3). SHELL ------------------------------------------
+# `redirect_output` applies this to standard output and standard error of a process, including tracebacks.
+
+
+class Outlet(TextIOBase):
+    """A stream that redacts secrets from each write and passes it on at once."""
+
+    def __init__(self, out: TextIO, redactor: Redactor) -> None:
+        super().__init__()
+        self.raw = out
+        self._redactor = redactor
+
+    def write(self, text: str) -> int:
+        """Write a text with its secrets redacted. Return the length of the original text."""
+        self.raw.write(self._redactor.redact(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the underlying stream."""
+        self.raw.flush()
+
+    def writable(self) -> bool:
+        """Return True: the stream is write-only."""
+        return True
+
+    def isatty(self) -> bool:
+        """Return whether a terminal is at the other end."""
+        return self.raw.isatty()
+
+    def fileno(self) -> int:
+        """Return the underlying file descriptor."""
+        return self.raw.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # a text stream has one, and the base class says None
+        """Encoding of what is written."""
+        return self.raw.encoding
+
+
+def outlet(out: TextIO, redactor: Redactor) -> TextIO:
+    """Return a stream that redacts secrets from everything written to `out`."""
+    return cast(TextIO, Outlet(out, redactor))
+
+
+def unredacted_stream(out: TextIO) -> TextIO:
+    """Return the underlying stream, for the runner's masks, which name what the log must never show."""
+    while isinstance(out, Outlet):
+        out = out.raw
+    return out
+
+
+@contextmanager
+def redirect_output(redactor: Redactor) -> Iterator[None]:
+    """Redact standard output and standard error. Characters that a stream's encoding lacks appear as ``?``."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    with redirect_stdout(outlet(sys.stdout, redactor)), redirect_stderr(outlet(sys.stderr, redactor)):
+        yield
+
+
+# --- The log of a process: one line per event, as text or JSON (PLANGATE_LOG), without secrets or message bodies
+# (PR4).
+# Service and Action log what happens. A `run` logs only warnings and errors, because it prints its events on the
+# screen.
 
 LOGGER: Final = logging.getLogger("plangate")
 OURS: Final = logging.getLogger("bot")

@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import Protocol
 
 from bot.core.approval import ApprovedPlan, Snapshot, Verdict
+from bot.core.brief import RepositoryQuery, RepositoryText
+from bot.core.checks import CheckRun, PullChecks
 from bot.core.decision_evidence import ConfigurationChange
-from bot.core.entry import Entry
 from bot.core.errors import Broken, PlangateError, Refused
 from bot.core.exchange import (
     Abilities,
@@ -25,19 +26,29 @@ from bot.core.exchange import (
     Replay,
     Usage,
 )
+from bot.core.maintenance import IssueOperationResult, IssueState, Operation
+from bot.core.moves import Entry
 from bot.core.names import CommitId, SessionId, ThreadNumber
 from bot.core.network import NO_NETWORK, Network, NetworkDecision, WebPage
-from bot.core.operations import IssueOperationResult, IssueState, Operation
 from bot.core.plan import PlanDocument
-from bot.core.pull import PullCommits, PullOrder, PullRequest
 from bot.core.question import AnswerSnapshot, Asking, Author
-from bot.core.red_checks import CheckRun, PullChecks
-from bot.core.repository_text import RepositoryQuery, RepositoryText
-from bot.core.review import Review
-from bot.core.sandboxed_tools import UNBOUND, Access, SandboxBounds, ToolOutput
 from bot.core.transcript import Json, Line
 from bot.core.turn import Acknowledgment, Picture, PostedComment, Turn
-from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
+from bot.core.work import (
+    UNBOUND,
+    Access,
+    Checkout,
+    CommitOrder,
+    FrozenWork,
+    MergeResult,
+    PullCommits,
+    PullOrder,
+    PullRequest,
+    PushedWork,
+    Review,
+    SandboxBounds,
+    ToolOutput,
+)
 
 __all__ = [
     "Abilities",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from bot.compose.terminal_run import TerminalRun
+from bot.compose.local import TerminalRun
 from bot.core.checks import CheckState, state_of
 from bot.core.comment import outcome, plan_text
 from bot.core.gate import Stage

@@ -27,16 +27,15 @@ from bot.agent.session_events import (
     ToolStarted,
 )
 from bot.core import comment
-from bot.core.actor import Actor, Role
 from bot.core.approval import Candidate, Opinion, ShownPlan, Snapshot, Verdict, Way
 from bot.core.codepoints import with_visible_codepoints as readable
 from bot.core.errors import PlangateError
-from bot.core.lines import shorten_line
+from bot.core.markdown.elements import shorten_line
 from bot.core.plan import PlanDocument
 from bot.core.question import AnswerComment, AnswerSnapshot, Asking, AskKind, Author, BoxEdit, Question
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Json, text_of
-from bot.core.turn import Turn
+from bot.core.turn import Actor, Role, Turn
 from bot.ports import Clock, Dialogue, PostedComment
 
 PERSON: Final = Actor(1, "you")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from bot.agent.model.lazy_library import load_types_on_demand
+from bot.agent.model.connection import load_types_on_demand
 from tests.collecting import excluded_marks, remaining_marks
 from tests.postgres import Server, running_server
 

@@ -218,7 +218,7 @@ def _loaded() -> Server:
         "bot.compose.local",
         "bot.cli.doctor",
     )
-    lazily = "bot.agent.model.lazy_library:load_types_on_demand"
+    lazily = "bot.agent.model.connection:load_types_on_demand"
     shells = ("bot.cli.main", *ours, "bot.summary", "webhooks.app")
     return Server(lazily, *shells, *libraries, *more, *extras)
 

@@ -10,8 +10,8 @@ from bot.core.errors import Conflict
 from bot.core.names import RepositoryId, SessionId, ThreadNumber
 from bot.core.transcript import Json, Line, decode
 from bot.ports import Clock, Entry
-from bot.store.chain import Chain
-from bot.store.spool import validate_session_id
+from bot.store.sealing import Chain
+from bot.store.transcripts import validate_session_id
 
 _KEY = bytes(32)  # nobody else can write here, so nothing depends on this MAC
 

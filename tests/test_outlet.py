@@ -11,7 +11,7 @@ import pytest
 from bot.config.environment import redactor_for
 from bot.config.settings import GitHubSettings, Identity, Secret, Settings
 from bot.core.secrets.redaction import Redactor
-from bot.outlet import outlet, redirect_output, unredacted_stream
+from bot.logs import outlet, redirect_output, unredacted_stream
 from tests import forks
 
 KEY = "sk-ant-api03-" + "Zx9Qw7Lm3Tk5Vb1N" * 5

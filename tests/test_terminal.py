@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.tool_gate import Mode
 from bot.agent.session_events import (
     AgentChanged,
     AgentEvent,
@@ -18,10 +18,10 @@ from bot.agent.session_events import (
     ToolFinished,
     ToolStarted,
 )
-from bot.core.actor import Role
 from bot.core.approval import Opinion, Policy, VerdictOutcome, prove
 from bot.core.names import AgentId, CommitId, RepositoryId, ThreadNumber, ToolUseId
 from bot.core.plan import Contract, PlanDocument
+from bot.core.turn import Role
 from bot.ports import Usage
 from bot.terminal import TERMINAL, SessionPrinter, Terminal
 

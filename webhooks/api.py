@@ -1,29 +1,34 @@
-"""The API's routes that read: threads, one thread, and its journal (docs/api.md). SHELL: no rules here."""
+"""The API's routes: threads, journals, their events, and what people say (docs/api.md). SHELL: no rules here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date, datetime
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request
 from fastapi.responses import Response
 from fastapi.security import HTTPBearer
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from starlette.requests import ClientDisconnect
 
 from bot.config.settings import Settings
-from bot.core.errors import Refused
+from bot.core.errors import PlangateError, Refused
 from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
-from bot.service.overview.overview import Overview
-from bot.service.overview.thread_history import JournalStep
-from bot.service.overview.thread_index import LONGEST_CURSOR
-from bot.service.overview.thread_records import MOST_ROWS, USUAL_ROWS, ThreadQuery
+from bot.logs import failure
+from bot.service.overview.agent_tree import JournalStep
+from bot.service.overview.overview import News, Overview, follow_thread
+from bot.service.overview.thread_index import LONGEST_CURSOR, MOST_ROWS, USUAL_ROWS, ThreadQuery
 from bot.service.overview.thread_views import timeline_entry
 from bot.service.overview.views import ThreadDetail, ThreadSummary, TimelineEntry, WaitsFor
-from webhooks.access import require_operator
-from webhooks.problems import Problem, add_problems, json_response, problem_answers
+from bot.service.person_turns import PostedTurn, TurnFault, TurnOrder, TurnRefused
+from webhooks.access import Problem, add_problems, json_response, problem_answers, require_operator
+from webhooks.event_stream import SIGN_OF_LIFE, EventStream, Streams, encode_event
+
+# --- The API's routes that read: threads, one thread, and its journal (docs/api.md). SHELL: no rules here ------------
 
 MOST_ENTRIES: Final = 500
 """Most journal entries in one response."""
@@ -186,3 +191,170 @@ def _link(request: Request, cursor: str | None) -> dict[str, str]:
         return {}
     others = [(name, value) for name, value in request.query_params.multi_items() if name != "after"]
     return {"link": f'<{request.scope["path"]}?{urlencode([*others, ("after", cursor)])}>; rel="next"'}
+
+
+# --- The API's event stream of one thread: its journal, entry by entry, as the entries come. SHELL: no rules here
+
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The stream. `entry` has an entry of the journal as JSON, and its number as id. `reset` says"
+        " that somebody set the journal back to the entry with that number.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    },
+}
+
+
+def add_events(app: FastAPI, parts: ApiParts, streams: Streams) -> None:
+    """Add the route of the event streams."""
+    router = APIRouter(prefix="/api/threads", tags=["threads"], dependencies=[OPERATOR])
+    answers = problem_answers(
+        OF_A_THREAD | {503: "Too many streams are open, or GitHub does not answer: try again later."}
+    )
+
+    @router.get(
+        "/{owner}/{repo}/{number}/events",
+        status_code=200,
+        response_class=EventStream,
+        responses={**_STREAM, **answers},
+    )
+    async def events(
+        request: Request,
+        path: Annotated[ThreadPath, Depends()],
+        last_event_id: Annotated[int | None, Header(ge=0, lt=10**15, description="The last entry you have.")] = None,
+        after: Annotated[int, Query(ge=0, lt=10**15, description="The same, without a header.")] = 0,
+    ) -> Response:
+        """Follow a thread: the entries after the last one that you have, and then every further one as it comes.
+
+        The stream ends after ten minutes. Connect again with `Last-Event-ID`: nothing is missed or repeated.
+        """
+        address = await parts.find(request, path)
+        streams.check()
+        position = after if last_event_id is None else last_event_id
+        news = follow_thread(parts.overview, address, position)
+        first = await anext(news)  # what cannot be read is answered with its status, not with a stream
+        return EventStream(streams, _lines(parts, address, first, news))
+
+    app.include_router(router)
+
+
+async def _lines(
+    parts: ApiParts, address: ThreadAddress, first: News, news: AsyncGenerator[News]
+) -> AsyncGenerator[bytes]:
+    """Yield the bytes of each event. A journal that can no longer be read ends the stream."""
+    yield _encode(parts, first)
+    try:
+        async with aclosing(news):
+            async for news_item in news:
+                yield _encode(parts, news_item)
+    except PlangateError as error:
+        failure("events", error, thread=str(address))
+
+
+def _encode(parts: ApiParts, news: News) -> bytes:
+    if news.set_back_to is not None:
+        return encode_event("reset", {"position": news.set_back_to}, news.set_back_to)
+    redactor = parts.overview.redactor
+    return b"".join(encode_event("entry", journal_json(step, redactor), step.entry.n) for step in news.steps) or (
+        SIGN_OF_LIFE
+    )
+
+
+# --- The API's route on which people speak: a turn is posted by their own token (docs/api.md). SHELL: no rules here
+
+LARGEST: Final = 512 * 1024
+"""Maximum bytes of a body: room for a comment of 65,536 characters, GitHub's limit."""
+_STATUS: Final = {
+    TurnFault.NOT_SIGNED_IN: 401,
+    TurnFault.NOT_VISIBLE: 404,
+    TurnFault.NOT_ALLOWED: 403,
+    TurnFault.KEY_REUSED: 409,
+    TurnFault.IN_PROGRESS: 409,
+    TurnFault.TOO_MANY: 429,
+}
+_HEADERS: Final = {
+    401: {"www-authenticate": "Bearer"},
+    429: {"retry-after": "600"},
+}
+_ANSWERS: Final = {
+    401: "The token is no GitHub token of a person, or GitHub refuses it.",
+    403: "You may see the repository, but not ask the bot there, or not comment on this thread.",
+    404: "There is no such thread, or you may not see it.",
+    409: "The idempotency key was used for another text, or the comment is being posted.",
+    413: "The body is too large.",
+    422: "The body or a parameter is malformed.",
+    429: "Too many tokens, or comments of this person or of all people, were refused recently.",
+    503: "GitHub does not answer. Repeat the request with the same key: it posts once.",
+}
+
+
+class TurnBody(BaseModel):
+    """What a person says."""
+
+    model_config = ConfigDict(extra="forbid")
+    text: str = Field(min_length=1, max_length=65_536, pattern=r"\S")
+    """Markdown. A text that does not mention the bot is posted after its mention."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnAnswer:
+    """The comment that a turn became."""
+
+    url: str
+    author: str
+
+
+PostTurn = Callable[[TurnOrder], Awaitable[PostedTurn]]
+"""Posts a turn once per person and key. Raises TurnRefused and Transient."""
+
+
+def add_turns(app: FastAPI, post_turn: PostTurn) -> None:
+    """Add the route on which people speak."""
+    router = APIRouter(prefix="/api/threads", tags=["turns"])
+    token = HTTPBearer(scheme_name="person", description="A GitHub token of the person who speaks.", auto_error=False)
+    body = {"required": True, "content": {"application/json": {"schema": TurnBody.model_json_schema()}}}
+
+    @router.post(
+        "/{owner}/{repo}/{number}/turns",
+        status_code=201,
+        response_model=TurnAnswer,
+        responses=problem_answers(_ANSWERS),
+        dependencies=[Depends(token)],
+        openapi_extra={"requestBody": body},
+    )
+    async def post(
+        request: Request,
+        path: Annotated[ThreadPath, Depends()],
+        idempotency_key: Annotated[str, Header(pattern=r"^[!-~]{1,128}$", description="Your name for the comment.")],
+    ) -> Response:
+        """Post what you say on a thread: the comment is yours, made with your token.
+
+        The same key posts once for seven days, however often it is sent.
+        """
+        credentials = request.headers.get("authorization", "").removeprefix("Bearer ")
+        text = await _read_text(request)
+        order = TurnOrder(f"{path.owner}/{path.repo}", path.number, text, idempotency_key, credentials)
+        try:
+            return json_response(as_json(await post_turn(order)), 201)
+        except TurnRefused as error:
+            status = _STATUS[error.fault]
+            raise Problem(status, error.what, error.where, error.fix, headers=_HEADERS.get(status)) from None
+
+    app.include_router(router)
+
+
+async def _read_text(request: Request) -> str:
+    """Return the text in a body. Raises Problem."""
+    content = b""
+    try:
+        async for piece in request.stream():
+            content += piece
+            if len(content) > LARGEST:
+                raise Problem(413, f"the body has more than {LARGEST:,} bytes", "body", "write less")
+    except ClientDisconnect:
+        raise Problem(422, "the body ended early", "body", "send all of it") from None
+    try:
+        return TurnBody.model_validate_json(content).text
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(("body", *map(str, first["loc"])))
+        raise Problem(422, str(first["msg"]), where, 'send {"text": "..."}') from None

@@ -1,7 +1,7 @@
-"""HTTP of the service, and `serve`: receives deliveries and reports health (docs/api.md). SHELL: no rules
-here."""
+"""HTTP of the service, and `serve`: receives deliveries and reports health (docs/api.md). SHELL: no rules here."""
 
 import asyncio
+import errno
 import signal
 import socket
 from collections.abc import Callable, Generator, Sequence
@@ -16,33 +16,77 @@ from starlette.types import ASGIApp
 
 from bot.compose.app_set_up import open_app_set_up
 from bot.compose.local import try_model
-from bot.compose.overview_parts import overview_of, recorder_of
 from bot.compose.receipts import published_keys
-from bot.compose.worker_process import HAND_BACK_SECONDS, forced_exit_timer, periodic_work, reporting_host
+from bot.compose.worker_process import (
+    HAND_BACK_SECONDS,
+    forced_exit_timer,
+    overview_of,
+    periodic_work,
+    recorder_of,
+    reporting_host,
+)
 from bot.config.environment import redactor_for
 from bot.config.environment import settings as read_settings
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, Unreadable
 from bot.core.secrets.redaction import Redactor
-from bot.logs import failure, say, setup
-from bot.outlet import redirect_output
-from bot.service.maintenance_rounds import MaintenanceRounds
+from bot.logs import failure, redirect_output, say, setup
+from bot.service.maintenance_pass import MaintenanceRounds
 from bot.service.overview.overview import Overview
-from bot.service.person_turns import PersonTurns
+from bot.service.person_turns import PersonTurns, TurnLedger
 from bot.service.service import Service
-from bot.service.turn_ledger import TurnLedger
 from bot.service.viewers import SignIn
 from webhooks.access import may_read
-from webhooks.api import ApiParts, add_api
+from webhooks.api import ApiParts, PostTurn, add_api, add_events, add_turns
 from webhooks.client_limits import ClientLimits, bounded_protocol
-from webhooks.dashboard.dashboard import add_dashboard
+from webhooks.dashboard.service_pages import add_dashboard
 from webhooks.delivery_route import DEFAULT_BOUNDS, Bounds, Deliveries, DeliveriesFirst, describe_deliveries
 from webhooks.event_stream import Streams
-from webhooks.listener import BACKLOG, bind_listener
-from webhooks.setup.set_up_routes import CLOSED_SET_UP, SetUpRoutes
-from webhooks.setup.set_up_visitor import SetUpVisitor, announce_set_up
-from webhooks.stream_route import add_events
-from webhooks.turn_route import PostTurn, add_turns
+from webhooks.setup.set_up import CLOSED_SET_UP, SetUpRoutes, SetUpVisitor, announce_set_up
+
+# --- The socket that `plangate serve` takes connections from. SHELL: no rules here -----------------------------------
+# With its queue in PostgreSQL, several processes on one machine may listen on one port, so that one of them can be
+# upgraded or killed while the others answer. Linux shares new connections out among them, and lets only processes of
+# one
+# user do so (SO_REUSEPORT).
+#
+# https://man7.org/linux/man-pages/man7/socket.7.html
+
+BACKLOG: Final = 256
+"""Size of the accept queue. With the open connections it stays below a process's usual file limit (1,024)."""
+
+_IN_USE_ALONE: Final = (
+    "end that process, choose another --port, or set PLANGATE_DATABASE_URL so that several can share it"
+)
+_IN_USE: Final = "end that process, which shares no port or belongs to another user, or choose another --port"
+_OTHERS: Final = "choose another --host or --port"
+
+
+def bind_listener(host: str, port: int, *, shares: bool = False) -> socket.socket:
+    """Return a socket on an address (port 0: any free port). Raises Misconfigured if that fails.
+
+    A socket that `shares` its port does not listen yet: Linux would give it connections that the others could answer
+    now. Any other listens at once, so that connections wait for the process instead of being refused.
+    """
+    # The protocol is named because asyncio turns off Nagle's algorithm only if it is.
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shares:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((host, port))
+        if not shares:
+            listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        is_taken = error.errno == errno.EADDRINUSE
+        fix = (_IN_USE if shares else _IN_USE_ALONE) if is_taken else _OTHERS
+        raise Misconfigured(f"cannot listen: {error.strerror}", where=f"{host}:{port}", fix=fix) from error
+    return listener
+
+
+# --- HTTP of the service, and `serve`: receives deliveries and reports health (docs/api.md). SHELL: no rules here
 
 DRAIN_SECONDS: Final = 2
 SHUTDOWN_SECONDS: Final = 9.0

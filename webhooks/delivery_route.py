@@ -27,8 +27,7 @@ from bot.github.deliveries import (
     verify_signature,
 )
 from bot.logs import say_each
-from bot.service.delivery_log import Delivery
-from bot.service.inbox import run_in_intake_pool
+from bot.service.inbox import Delivery, run_in_intake_pool
 from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from webhooks.access import Problem
 from webhooks.client_limits import EXTENSION
-from webhooks.problems import Problem
 
 MOST_STREAMS: Final = 100
 """Open streams in all. With them, other clients still find connections (`client_limits.ClientLimits`)."""

@@ -1,12 +1,8 @@
-"""GitHub Actions: handles one event, checks its thread until it rests, then every waiting thread. SHELL.
-
-A job that only listens reads what people said while another job works on the thread. A sweep skips
-threads that another job works on. It continues threads that wait for approval, requests that this run took in, and work
-or texts that a dead job did not post. A scheduled run also reads what was said on a thread without an event.
-"""
+"""GitHub Actions: handles one event, looks at its thread until it rests, then at every waiting thread. SHELL."""
 
 import asyncio
 import json
+import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,15 +10,12 @@ from datetime import datetime
 from functools import partial
 from typing import Final, TextIO
 
-from bot.action.preparing import Preparation, preparation
-from bot.action.report import outputs, receipt_path, summary
+from bot.action.report import outputs, receipt_path, summary, verify_pull_request
 from bot.action.runner import Runner
-from bot.action.verifying import verify_pull_request
 from bot.clock import SystemClock
-from bot.compose.github import HostSetup
+from bot.compose.github import HostSetup, refuse_thread, repository_of, thread_of, unreported_threads
 from bot.compose.local import try_sandbox
-from bot.compose.looks import refuse_thread, repository_of, thread_of, unreported_threads
-from bot.compose.sweep import run_periodic_work
+from bot.compose.sweep import SWEEP, SweepSwitch, run_periodic_work, sweep_switch
 from bot.config.action_inputs import ActionSettings, NoModelKey, action
 from bot.config.environment import environment_variables, log_style, redactor_for
 from bot.core.errors import Conflict, Misconfigured, PlangateError
@@ -34,6 +27,84 @@ from bot.github.deliveries import EVENTS, parse_delivery
 from bot.logs import setup
 from bot.ports import Clock
 from bot.service.github_host import GitHubHost
+
+# --- What a job does only if it has work: it prepares the machine for a sandbox, and switches the sweep --------------
+# Most jobs only read: they install nothing. While a job works, the sweep stays on, so that the work of a job that dies
+# is
+# found soon. At the end it stays on if something waits for people.
+
+_SECONDS: Final = 120
+"""Seconds after which the script is ended. It limits itself to less."""
+_COSTS: Final = (
+    "A 👍 is then found only by the daily run or beside another event; a ticked box or a comment is still seen at once."
+)
+
+
+@dataclass(slots=True)
+class Preparation:
+    """What one job has prepared. `switch` is None where nobody can switch the sweep."""
+
+    given: ActionSettings
+    runner: Runner
+    switch: SweepSwitch | None = None
+    _began: bool = field(default=False, init=False)
+
+    async def before_work(self) -> None:
+        """Keep the sweep on, and prepare the machine for a sandbox. Does this once in a job, and never raises."""
+        if self._began:
+            return
+        self._began = True
+        if self.switch is not None:
+            try:
+                await self.switch.turn(on=True)
+            except PlangateError as error:  # told at the end, if something waits then
+                self.runner.say(f"plangate: the scheduled check was not switched on: {error}")
+        if self.given.sandbox_script is not None:
+            for line in await asyncio.to_thread(_run_script, self.given):
+                self.runner.warning(line)
+
+    async def turn_sweep(self, *, on: bool) -> None:
+        """Switch the sweep on or off. If that fails, say once what it costs."""
+        if self.switch is None:
+            return
+        try:
+            await self.switch.turn(on=on)
+        except PlangateError as error:
+            if on:
+                fix = f"add {SWEEP} (`plangate init` writes it), and grant this job `actions: write`"
+                warning = f"The scheduled check cannot be switched on: {error.what}. {_COSTS} To fix it, {fix}."
+                self.runner.warning(warning)
+                self.runner.add_summary(f"> {warning}", self.given.summary)
+
+
+def preparation(action: ActionSettings, runner: Runner) -> Preparation:
+    """Return the preparation of a job. Raises Misconfigured if the repository's name is none."""
+    at, token = repository_of(action.repository), action.job_token
+    return Preparation(action, runner, sweep_switch(action.settings, at, token) if token else None)
+
+
+def _run_script(action: ActionSettings) -> list[str]:
+    """Run the script, and return one line for each thing that it could not do."""
+    try:
+        result = subprocess.run(
+            ["bash", str(action.sandbox_script)],
+            env={"PATH": action.settings.path},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [f"the sandbox was not set up: {error}"]
+    return result.stderr.splitlines()
+
+
+# --- GitHub Actions: handles one event, checks its thread until it rests, then every waiting thread. SHELL -----------
+# A job that only listens reads what people said while another job works on the thread. A sweep skips
+# threads that another job works on. It continues threads that wait for approval, requests that this run took in, and
+# work
+# or texts that a dead job did not post. A scheduled run also reads what was said on a thread without an event.
 
 FAILED: Final = 5
 TRIES: Final = 5

@@ -1,16 +1,23 @@
-"""The report of an Action run: the outputs of action.yml, and the job's summary in Markdown."""
+"""The report of an Action run, and its input `verify`."""
 
 import json
+import re
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
+from bot.action.runner import Runner
+from bot.compose.receipt_check import verified_commits
 from bot.config.action_inputs import ActionSettings
 from bot.config.settings import RECEIPTS
 from bot.core import comment
-from bot.core.markdown.elements import code
+from bot.core.errors import Misconfigured
+from bot.core.markdown.elements import code, shorten_line
 from bot.core.names import ThreadAddress
 from bot.core.thread.state import ThreadState
 from bot.receipts.envelope import parse_envelope
+
+# --- The report of an Action run: the outputs of action.yml, and the job's summary in Markdown -----------------------
 
 OUTPUTS: Final = (
     *("stage", "thread", "plan_comment_url", "plan_digest", "pull_request_url"),
@@ -82,3 +89,48 @@ def _write_predicate(receipt: str) -> str:
 def _cost(state: ThreadState) -> str:
     """Return the thread's cost in dollars; "" if no entry records a cost."""
     return "" if state.costs.total_usd is None else f"{state.costs.total_usd:.4f}"
+
+
+# --- The input `verify`: checks the receipts of a pull request's commits instead of checking threads -----------------
+
+NOT_VALID: Final = 5
+"""The exit code if a commit of the agent has no valid receipt."""
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_WIDTH: Final = 500
+
+
+def verify_pull_request(action: ActionSettings, runner: Runner) -> int:
+    """Check every commit of the event's pull request, and return the exit code: 0, or NOT_VALID.
+
+    Raises Misconfigured for another event, and for a checkout without the commits or the keys.
+    """
+    repository = f"{urlsplit(action.settings.github.server_url).netloc}/{action.repository}"
+    checked = list(verified_commits(action.workspace, *_range(action), keys=action.keys, repository=repository))
+    lines = ["### Receipts", ""]
+    for commit in checked:
+        verdict = commit.problem or ("valid receipt" if commit.has_receipt else "not made by Plangate")
+        line = f"{commit.commit[:12]}: {shorten_line(verdict, _WIDTH)}"
+        lines.append(f"- {code(line)}")
+        (runner.error if commit.problem else runner.say)(line)
+    runner.add_summary("\n".join([*lines, *([] if checked else ["There are no commits."])]), action.summary)
+    return NOT_VALID if any(commit.problem for commit in checked) else 0
+
+
+def _range(action: ActionSettings) -> tuple[str, str]:
+    """Return base and head of the event's pull request, or of its group in a merge queue. Raises Misconfigured.
+
+    https://docs.github.com/en/webhooks/webhook-events-and-payloads#pull_request
+    https://docs.github.com/en/webhooks/webhook-events-and-payloads#merge_group
+    """
+    try:
+        event = json.loads(action.event_path.read_bytes())
+        if group := event.get("merge_group"):
+            base, head = str(group["base_sha"]), str(group["head_sha"])
+        else:
+            base, head = (str(event["pull_request"][side]["sha"]) for side in ("base", "head"))
+        if not (_COMMIT.fullmatch(base) and _COMMIT.fullmatch(head)):
+            raise ValueError("not the ids of commits")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        fix = "run it on: pull_request, or on: merge_group"
+        raise Misconfigured("the event names no pull request", where="verify", fix=fix) from error
+    return base, head

@@ -1,45 +1,112 @@
-"""Assembles the session of a main agent from its parts, and restores one that an earlier process left (L9).
-
-Everything is made in the order in which it is needed: log and monitor, what the tools use, the sub-agents, the tools,
-the request prefix, the session. A sub-agent shares the first three with the session that starts it, and never needs the
-session itself.
-"""
+"""Assembles the session of a main agent, restores one, and continues it with people's answers (L8, L9, P7)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from bot.agent.history.escaping import as_data
-from bot.agent.history.request_prefix import RequestPrefix, load_request_prefix
+from bot.agent import dispatch
 from bot.agent.light_calls import LightCalls
-from bot.agent.limits import Limits
-from bot.agent.monitor import Monitor
-from bot.agent.network_log import NetworkLog
-from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.rehearsal import Rehearsal
+from bot.agent.limits import Limits, Monitor
+from bot.agent.loop import drive, end_on_canary
+from bot.agent.permissions.plan_mode import Rehearsal
+from bot.agent.permissions.tool_gate import Mode
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
 from bot.agent.prompts.environment_text import allowance
-from bot.agent.repository_reads import repository_reads
-from bot.agent.resources import SessionResources
-from bot.agent.scope import ScopeWatch
-from bot.agent.session import Session
-from bot.agent.session_log import SessionLog
+from bot.agent.resources import (
+    NetworkLog,
+    RequestPrefix,
+    ScopeWatch,
+    SessionLog,
+    SessionResources,
+    load_request_prefix,
+    repository_reads,
+)
+from bot.agent.session import NOT_RUN, Session
+from bot.agent.session_events import AgentEvent, Ended, Sink, iterate_events
 from bot.agent.subagents.parent_context import ParentContext
 from bot.agent.subagents.policy import SubagentPolicy, SubagentSettings
 from bot.agent.subagents.pool import SubagentPool
-from bot.agent.tools.exit_plan_mode import TASK_PLAN
+from bot.agent.subagents.types import task_tool
 from bot.agent.tools.registry import ALL, by_name, optional_tools, schemas
-from bot.agent.tools.submit_review import REVIEW
-from bot.agent.tools.task import task_tool
+from bot.agent.tools.session_tools import REVIEW, TASK_PLAN
 from bot.agent.tools.tool import ToolContext
-from bot.core.consumption import Consumption
+from bot.core.brief import as_data
+from bot.core.errors import CanaryShown
 from bot.core.maintenance import PlanLimits
 from bot.core.names import AgentId, SessionId
 from bot.core.network import NO_NETWORK, Network
-from bot.core.transcript import Json, Line
+from bot.core.question import Asking
+from bot.core.transcript import Json, Line, pending_calls
 from bot.core.turn import Picture
-from bot.core.work import Checkout
-from bot.ports import Toolhost, Workspace
+from bot.core.work import Checkout, Consumption
+from bot.ports import AnswerStarted, Toolhost, Workspace
+
+# --- What a suspended session waits for, and how it continues with people's answers (L8, P7) -------------------------
+# Rules: people permit the stored call, and nothing else is run; a deny rule overrides any permission; the other calls
+# of
+# the same message are not run, and the model is told so.
+
+
+def pending_question(session: Session) -> Asking | None:
+    """Return what people must be asked before the session can continue.
+
+    Returns None if the session waits for nothing, or for the approval of a plan.
+    """
+    suspension = next(_suspending_calls(session), None)
+    return suspension.asking if suspension is not None else None
+
+
+def release(session: Session) -> None:
+    """Resume a session whose pending calls no longer need anybody because the rules changed. The model is told."""
+    pending = pending_calls(session.history)
+    if pending and next(_suspending_calls(session), None) is None:
+        prepared = dispatch.prepare(session, pending[0])
+        text = prepared.text if isinstance(prepared, dispatch.RefusedCall) else NOT_RUN
+        session.answer(pending[0]["id"], text, is_error=True)
+
+
+def run_permitted_call(session: Session, call: str) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
+    """Run the stored pending call with this id, then drive the session on. The last event is Ended.
+
+    If the caller stops after the call has finished, its result is saved. After a crash before that, the call is still
+    pending and is run again.
+    """
+    return iterate_events(partial(_drive_from_call, session, call))
+
+
+async def _drive_from_call(session: Session, call: str, emit: Sink) -> Ended:
+    """Run a call that people permitted, store its result, and continue the session."""
+    stored = next(block for block in pending_calls(session.history) if block["id"] == call)
+    results: dict[str, Json] = {}
+    prepared = dispatch.prepare(session, stored, permitted=True)
+    session.monitor.tool_calls += 1
+    try:
+        await dispatch.run(session, [prepared], results, emit=emit)
+    except CanaryShown as error:
+        return end_on_canary(session, error)
+    except asyncio.CancelledError:
+        if results:
+            session.settle(results[call])
+        raise
+    session.settle(results[call])
+    return await drive(session, emit)
+
+
+def _suspending_calls(session: Session) -> Iterator[dispatch.SuspendedCall]:
+    """Yield the calls that suspend the session, in order."""
+    for call in pending_calls(session.history):
+        prepared = dispatch.prepare(session, call)
+        if isinstance(prepared, dispatch.SuspendedCall):
+            yield prepared
+
+
+# --- Assembles the session of a main agent from its parts, and restores one that an earlier process left (L9) --------
+# Everything is made in the order in which it is needed: log and monitor, what the tools use, the sub-agents, the
+# tools,
+# the request prefix, the session. A sub-agent shares the first three with the session that starts it, and never needs
+# the
+# session itself.
 
 MAIN = AgentId("main")
 

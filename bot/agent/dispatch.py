@@ -1,26 +1,23 @@
-"""Runs the tool calls of one assistant message (T2, T3).
-
-Each call goes through the same stages: find the tool, validate its input, ask the gate, run it with a timeout, make a
-tool_result. A failure at any stage becomes an error result that tells the model what to do differently. Nothing that a
-tool does ends the session.
-"""
+"""Runs the tool calls of one assistant message, some while it still streams (T2, T3, M7)."""
 
 import asyncio
+import json
 import math
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Self
 
 from pydantic import ValidationError
 
 from bot.agent.history.cutting import IMAGE_BYTES, MOST_IMAGES, images, room_for
-from bot.agent.monitor import OverLimit
+from bot.agent.limits import OverLimit
 from bot.agent.permissions.plan_mode import read_plan
-from bot.agent.permissions.rule_paths import relative_input, within_paths
-from bot.agent.permissions.tool_gate import CallKind, Decision, subject
-from bot.agent.scope import NOTE, outside_notice
+from bot.agent.permissions.tool_gate import CallKind, Decision, relative_input, subject, within_paths
+from bot.agent.resources import NOTE, outside_notice
 from bot.agent.session import Session, result_block
 from bot.agent.session_events import (
     AgentChanged,
@@ -31,18 +28,24 @@ from bot.agent.session_events import (
     ToolProgressed,
     ToolStarted,
 )
-from bot.agent.subagents.scheduler import run_together
-from bot.agent.tools.ask_user import ASK_USER_QUESTION, NOBODY, TO_PARENT, AskInput, asking
+from bot.agent.subagents.policy import run_together
+from bot.agent.tools.session_tools import ASK_USER_QUESTION, NOBODY, TO_PARENT, AskInput, asking
 from bot.agent.tools.tool import Tool, ToolInput, ToolProgress, ToolSink
+from bot.core.brief import TOOLS, Entrance
 from bot.core.codepoints import with_visible_codepoints
-from bot.core.entrances import TOOLS, Entrance
 from bot.core.errors import PlangateError, Refused
-from bot.core.maintenance import check_undecided
+from bot.core.maintenance import check_targets, check_undecided
 from bot.core.names import ToolUseId
-from bot.core.operations import check_targets
 from bot.core.question import Asking, permission
 from bot.core.transcript import Json, well_formed
-from bot.ports import ToolOutput
+from bot.ports import AnswerStarted, ToolOutput
+
+# --- Runs the tool calls of one assistant message (T2, T3) -----------------------------------------------------------
+# Each call goes through the same stages: find the tool, validate its input, ask the gate, run it with a timeout, make
+# a
+# tool_result. A failure at any stage becomes an error result that tells the model what to do differently. Nothing that
+# a
+# tool does ends the session.
 
 AT_ONCE: Final = 10
 CANCELLED: Final = "Cancelled before it finished."
@@ -319,3 +322,139 @@ def _with_images(output: ToolOutput, messages: Sequence[Json]) -> ToolOutput:
 def _validation_message(error: ValidationError) -> str:
     """Describe which fields are wrong and why, without the library's links."""
     return "; ".join(f"{'.'.join(map(str, item['loc'])) or 'input'}: {item['msg']}" for item in error.errors())
+
+
+# --- Starts calls of an answer while the rest of it still streams (M7) -----------------------------------------------
+# Rules: a call starts early only if it reads, if the rules allow it without a question, and if the same is true of
+# every
+# call before it. Its events and its result show only once the answer is complete and dispatch takes the call over. If
+# the answer is dropped, what it started is cancelled, and nothing of it stays in the session.
+
+READING: Final = frozenset({CallKind.READ, CallKind.READ_COMMAND, CallKind.EXPLORE})
+"""Kinds of calls that only read. The web is not among them: a request that leaves the machine cannot be taken back."""
+
+
+@dataclass(slots=True)
+class HeldEvents:
+    """A sink that keeps events until somebody may see them, and passes them on from then on."""
+
+    _events: deque[AgentEvent | AnswerStarted] = field(default_factory=deque)
+    _emit: Sink | None = None
+
+    async def receive(self, event: AgentEvent | AnswerStarted) -> None:
+        """Keep an event, or pass it on."""
+        if self._emit is None:
+            self._events.append(event)
+        else:
+            await self._emit(event)
+
+    async def release(self, emit: Sink) -> None:
+        """Report the kept events, and pass on those that follow."""
+        while self._events:
+            await emit(self._events.popleft())
+        self._emit = emit
+
+
+@dataclass(slots=True)
+class EagerCall:
+    """A call that started early, with the events that nobody has seen yet."""
+
+    ready: ReadyCall
+    task: "asyncio.Task[None]"
+    events: HeldEvents
+
+    async def finish(self, emit: Sink) -> None:
+        """Report the call's events, until its result is stored, and raise its error.
+
+        Cancelling this cancels the call.
+        """
+        try:
+            await self.events.release(emit)
+            await self.task
+        finally:
+            await self.cancel()
+
+    async def cancel(self) -> None:
+        """Cancel the call unless it has ended, and wait until nothing of it runs."""
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+@dataclass(slots=True)
+class EagerCalls:
+    """The calls of one answer that started while it streamed."""
+
+    session: Session
+    results: dict[str, Json] = field(default_factory=dict)
+    """Results of the answer's calls: call id -> tool_result."""
+    _started: dict[str, EagerCall] = field(default_factory=dict)
+    _open: bool = True
+    """Whether every call so far could start."""
+    _claimed: bool = False
+    _stamps: dict[str, str] = field(init=False)
+    _places: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._open = self.session.resources.eager
+        self._stamps = dict(self.session.context.stamps)
+        self._places = asyncio.Semaphore(most_at_once(self.session))
+
+    async def __aenter__(self) -> Self:
+        """Return the calls of an answer that is about to be asked for."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Leave nothing running, however the answer ended."""
+        await self.discard()
+
+    def start(self, call: Json) -> None:
+        """Start a call whose block is complete, if it may start now. Raises CanaryShown if the call holds a canary."""
+        if not self._open:
+            return
+        ready = self._admit(call)
+        if ready is None:
+            self._open = False
+            return
+        events = HeldEvents()
+        self._started[call["id"]] = EagerCall(ready, asyncio.create_task(self._run(ready, events)), events)
+
+    def ready(self, call: Json) -> ReadyCall | None:
+        """Return a call of the complete answer if it has started."""
+        started = self._started.get(call["id"])
+        return started.ready if started is not None else None
+
+    def claim(self, calls: Sequence[Json]) -> StartedCalls:
+        """Hand the started calls over to the complete answer, which keeps what they did."""
+        self._claimed = True
+        return {call["id"]: self._started[call["id"]].finish for call in calls if call["id"] in self._started}
+
+    async def discard(self) -> None:
+        """Cancel what still runs. Unless it was claimed, drop what was read; calls of a new answer may start then."""
+        await asyncio.gather(*(task.cancel() for task in self._started.values()))
+        if self._started and not self._claimed:
+            self._started.clear()
+            self.results.clear()
+            self.session.context.stamps.clear()
+            self.session.context.stamps.update(self._stamps)
+        self._open = self.session.resources.eager
+
+    def _admit(self, call: Json) -> ReadyCall | None:
+        """Return a call that may start now, counted. Otherwise nothing is counted."""
+        if call["id"] in self.session.call_ids or call["id"] in self._started:
+            return None
+        self.session.resources.alarm.check_text(json.dumps(call, ensure_ascii=False))
+        prepared = prepare(self.session, call)
+        if not isinstance(prepared, ReadyCall) or not is_safe(prepared):
+            return None
+        if prepared.tool.kind(prepared.tool_input) not in READING:
+            return None
+        admitted = admit(self.session, prepared)
+        if isinstance(admitted, ReadyCall):
+            return admitted
+        self.session.monitor.over = None  # the complete answer decides whether a limit is reached
+        return None
+
+    async def _run(self, ready: ReadyCall, events: HeldEvents) -> None:
+        """Run a call in its place, keeping its events until somebody takes them."""
+        async with nullcontext() if ready.tool.starts_subagents else self._places:
+            await run_call(self.session, ready, self.results, events.receive)

@@ -1,32 +1,252 @@
-"""The main loop: model request, tools, next request, until the session rests (L1).
-
-A session rests when the model answers without a tool call, when a call suspends it, or at a limit. The loop reports
-typed events to one sink, whose other end is the generator `run`, and never prints. Cancelling it leaves a valid, saved
-history: unfinished calls are marked as cancelled. If no call of a message finished, the message is dropped, as after a
-crash, and a resumed session asks again. A message that starts sub-agents is kept: its calls are made again, and the
-sub-agents resume where they were (L6, L9).
-"""
+"""The main loop: model request, tools, next request, until the session rests, and why it ends (L1-L5, M10)."""
 
 import asyncio
+import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence, Set
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from itertools import count
+from typing import Final, TypeVar, assert_never
 
 from bot.agent import dispatch
-from bot.agent.async_iteration import iterate_events
-from bot.agent.eager import EagerCalls
-from bot.agent.ending import end_at_limit, end_if_finished, end_on_canary, end_with_answer, keep_answer
+from bot.agent.dispatch import EagerCalls
 from bot.agent.history import compaction
 from bot.agent.history.reminders import due_budget, due_memory, due_reminders
-from bot.agent.limits import Resource
-from bot.agent.model_call import end_in_time, request_answer
+from bot.agent.light_calls import stream_and_book
+from bot.agent.limits import OverLimit, Resource, Ticket
+from bot.agent.prompts import reminder_text
 from bot.agent.session import Session
-from bot.agent.session_events import AgentEvent, AnswerArrived, End, Ended, Info, Sink
-from bot.core.errors import Broken, CanaryShown
+from bot.agent.session_events import (
+    AgentEvent,
+    AnswerArrived,
+    End,
+    Ended,
+    Info,
+    RequestStarted,
+    Sink,
+    Streamed,
+    iterate_events,
+)
+from bot.core.errors import Broken, CanaryShown, PlangateError, TooLong
 from bot.core.transcript import Json, is_unresolved, text_of, tool_calls, without_empty_text, without_last_thinking
-from bot.ports import AnswerCompleted, AnswerStarted
+from bot.ports import AnswerCompleted, AnswerStarted, CallReceived, Delta, Notice
+
+# --- Why a session ends: a limit, a spent budget, a canary, the model's last answer, or `finish` (L5, M10, X3) -------
+# When people say `finish`, the session is told once, with the results of the calls that are running. It may then make
+# a
+# few more requests, so that no file is left half-edited, and ends even if the model does not end its turn. What it was
+# told is looked up in its history, so that a resumed session gets no further requests.
+
+
+def end_on_canary(session: Session, error: CanaryShown) -> Ended:
+    """Record a canary found in a call's output, and return Ended. The calls of that message are not made again."""
+    session.unfinished_answer = None
+    session.note("canary", {"text": str(error)})
+    return Ended(session.agent, End.FAILED, str(error))
+
+
+def end_at_limit(session: Session) -> Ended | None:
+    """Return Ended for a reached limit, with used and allowed, or None if the next request may go out (L5)."""
+    for monitor in session.monitor:
+        try:
+            monitor.check()
+        except OverLimit as over:
+            return Ended(session.agent, End.LIMIT, over.what, over.resource if monitor is session.monitor else None)
+    return end_on_budget(session) if session.resources.ledger.used_up else None
+
+
+def end_on_budget(session: Session) -> Ended:
+    """Return Ended for a spent budget."""
+    ledger = session.resources.ledger
+    default_reason = f"the budget of ${ledger.budget_usd:.2f} was reached (${ledger.cost_usd:.2f} spent)"
+    return Ended(session.agent, End.LIMIT, ledger.reason or default_reason)
+
+
+def end_with_answer(session: Session, completed: AnswerCompleted) -> Ended:
+    """Return Ended according to the model's last message (M10)."""
+    text = text_of(completed.message)
+    keep_answer(session, completed, whole=bool(text) and completed.stop_reason in {"end_turn", "stop_sequence"})
+    match completed.stop_reason:
+        case "end_turn" | "stop_sequence" if text:
+            return Ended(session.agent, End.ANSWERED, text)
+        case "refusal":
+            reason = f"the model refused to answer{f' ({completed.why})' if completed.why else ''}"
+            return Ended(session.agent, End.REFUSED, reason + (f", after: {text}" if text else ""))
+        case "end_turn" | "stop_sequence" | "max_tokens" | "tool_use" | "pause_turn":
+            return Ended(session.agent, End.FAILED, f"the model gave no usable answer ({completed.stop_reason})")
+        case other:
+            return Ended(session.agent, End.FAILED, f"the model stopped for an unknown reason: {other}")
+
+
+def keep_answer(session: Session, completed: AnswerCompleted, *, whole: bool) -> None:
+    """Append a whole answer. For any other answer, record only what it cost."""
+    if whole:
+        session.commit(completed)
+    else:
+        session.drop(completed)
+
+
+LAST_REQUESTS: Final = 3
+"""Requests that a session may make after it was told."""
+FINISH: Final = reminder_text(
+    "People asked you to finish with what is there. Begin nothing new, and ask nobody. Only complete an edit that is "
+    "half done. Then end your turn with a summary of what is done and what is left."
+)
+ENDED_EARLY: Final = "Somebody said `finish`, so the work ended early. It contains what was done until then."
+
+
+def request_finish(session: Session) -> None:
+    """Ask a session to finish. It ends after at most LAST_REQUESTS further requests. Safe to repeat."""
+    session.is_finishing = True
+    if _requests_since(session.history) is None and FINISH not in session.queued:
+        session.queued.append(FINISH)
+
+
+def end_if_finished(session: Session) -> Ended | None:
+    """Return Ended if the session was told to finish and made its last requests, else None."""
+    if not session.is_finishing or (_requests_since(session.history) or 0) < LAST_REQUESTS:
+        return None
+    return Ended(session.agent, End.ANSWERED, ENDED_EARLY)
+
+
+def _requests_since(history: list[Json]) -> int | None:
+    """Return how many answers the model gave since it was told, or None if it was not."""
+    answers = 0
+    for message in reversed(history):
+        if message["role"] == "assistant":
+            answers += 1
+        elif any(isinstance(block, dict) and block.get("text") == FINISH for block in message["content"]):
+            return answers
+    return None
+
+
+# --- Makes one model request of a session: waits for the budget, reports the answer, and books it (L3, L4, L5) -------
+
+Result = TypeVar("Result")
+
+UNPRICED: Final = "{} has no known prices: no budget in dollars bounds what it spends, steps and minutes do"
+
+
+async def end_in_time(session: Session, work: Awaitable[Result]) -> Result | Ended:
+    """Do work such as a model request. Returns Ended at the session's limit if its time runs out first (L5)."""
+    try:
+        async with asyncio.timeout(session.monitor.seconds_left):
+            return await work
+    except TimeoutError:
+        if limit := end_at_limit(session):
+            return limit
+        raise
+
+
+async def request_answer(session: Session, eager: EagerCalls, emit: Sink) -> AnswerCompleted | Ended | None:
+    """Make one model request as soon as the budget has room for it, and return its answer.
+
+    Returns Ended for a permanent failure or a limit, and None if the history must be shortened first. A complete answer
+    is never discarded.
+    """
+    answers: list[AnswerCompleted] = []
+    ended = await end_in_time(session, _request(session, eager, emit, answers))
+    return answers[0] if answers else ended
+
+
+async def _request(session: Session, eager: EagerCalls, emit: Sink, answers: list[AnswerCompleted]) -> Ended | None:
+    """Make one model request, and add its answer to `answers` the moment it is complete."""
+    ledger, shared = session.resources.ledger, session.resources.shared_budget
+    async with ledger.call(session.highest_cost, shared) as ticket:
+        if ticket is None:
+            return end_on_budget(session)
+        session.monitor.step()
+        abilities = session.resources.model.abilities(session.prefix.model)
+        await emit(RequestStarted(session.agent, session.monitor.steps, abilities.id, session.resources.clock.now()))
+        if session.monitor.steps == 1 and ledger.budget_usd is not None and not abilities.answer_usd:
+            await emit(Info(session.agent, "unpriced", UNPRICED.format(abilities.id)))
+        try:
+            return await _send_request(session, ticket, eager, emit=emit, answers=answers)
+        except TooLong as error:
+            session.is_full = True
+            await emit(Info(session.agent, "full", str(error)))
+            return None
+        except PlangateError as error:
+            if answers:
+                session.drop(answers.pop())
+            return _end_on_error(session, error)
+
+
+async def _send_request(
+    session: Session, ticket: Ticket, eager: EagerCalls, *, emit: Sink, answers: list[AnswerCompleted]
+) -> Ended | None:
+    """Send one model request, and report what comes."""
+    resources = session.resources
+    draft = session.prefix.request(session.history, resources.user_id)
+    request = replace(draft, peak=session.peak, stored=session.encoded, view=session.view)
+    stream = stream_and_book(session.log, request, ticket, size=session.context_size, aside=False)
+    async with aclosing(stream) as events:
+        async for event in events:
+            match event:
+                case CallReceived():
+                    eager.start(event.call)
+                case AnswerCompleted():
+                    answers.append(event)
+                    answers[0] = _book_answer(session, event)
+                case AnswerStarted():
+                    await emit(event)
+                case Delta():
+                    await emit(Streamed(session.agent, event.kind, event.text))
+                case Notice():
+                    await eager.discard()  # the answer so far is void
+                    session.book_notice(event)
+                    await emit(Info(session.agent, event.kind, event.text))
+                case _:
+                    assert_never(event)
+    return end_on_budget(session) if not answers and resources.ledger.used_up else None
+
+
+def _end_on_error(session: Session, error: PlangateError) -> Ended:
+    """Record why no answer can be used, such as a canary in the result of a call that started beside the stream."""
+    if isinstance(error, CanaryShown):
+        return end_on_canary(session, error)
+    session.note("failed", {"text": str(error)})
+    return Ended(session.agent, End.FAILED, str(error))
+
+
+def _book_answer(session: Session, completed: AnswerCompleted) -> AnswerCompleted:
+    """Book what a complete answer costs, and return it with call ids that the session has not seen."""
+    completed = replace(completed, message=unique_call_ids(completed.message, session.call_ids))
+    session.log.book_answer(completed)
+    session.resources.alarm.check_text(json.dumps(completed.message, ensure_ascii=False))
+    if completed.stop_reason != "model_context_window_exceeded":  # otherwise the last compaction made no room
+        session.measure(completed.usage, session.resources.model.abilities(session.prefix.model).window)
+    return completed
+
+
+def unique_call_ids(answer: Json, taken: Set[str]) -> Json:
+    """Return an answer whose call ids are not in `taken`. Returns the same object if none was taken."""
+    own = [str(call["id"]) for call in tool_calls(answer)]
+    if taken.isdisjoint(own):
+        return answer
+    used = {*taken, *own}
+    new: dict[str, str] = {}
+    for ident in own:
+        if ident in taken:
+            new[ident] = next(unused for n in count(2) if (unused := f"{ident}_{n}") not in used)
+            used.add(new[ident])
+    content = [
+        {**block, "id": new[block["id"]]} if block.get("type") == "tool_use" and block["id"] in new else block
+        for block in answer["content"]
+    ]
+    return {**answer, "content": content}
+
+
+# --- The main loop: model request, tools, next request, until the session rests (L1) ---------------------------------
+# A session rests when the model answers without a tool call, when a call suspends it, or at a limit. The loop reports
+# typed events to one sink, whose other end is the generator `run`, and never prints. Cancelling it leaves a valid,
+# saved
+# history: unfinished calls are marked as cancelled. If no call of a message finished, the message is dropped, as after
+# a
+# crash, and a resumed session asks again. A message that starts sub-agents is kept: its calls are made again, and the
+# sub-agents resume where they were (L6, L9).
 
 NUDGES: Final = 3
 """How often the model is asked to continue an empty or cut answer."""

@@ -9,13 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bot.agent.history import cutting
-from bot.agent.history.request_prefix import ASIDE, RequestPrefix
-from bot.agent.limits import most_expensive_answer
-from bot.agent.monitor import Monitor
-from bot.agent.permissions.modes import Mode
-from bot.agent.resources import SessionResources
+from bot.agent.limits import Monitor, most_expensive_answer
+from bot.agent.permissions.tool_gate import Mode
+from bot.agent.resources import ASIDE, RequestPrefix, SessionLog, SessionResources, answer_facts
 from bot.agent.session_events import AgentChanged, ModeChanged
-from bot.agent.session_log import SessionLog, answer_facts
 from bot.agent.tools.tool import Tool, ToolContext
 from bot.core.errors import Refused
 from bot.core.exchange import HistoryView

@@ -1,14 +1,17 @@
-"""Checks what Plangate needs on this machine. Each finding comes with its cure. SHELL."""
+"""Checks what Plangate needs on this machine and for scheduled tasks. Each finding comes with its cure. SHELL."""
 
 import asyncio
 import os
 import re
+import select
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from bot.cli.init import (
     creates_check_runs,
@@ -18,16 +21,219 @@ from bot.cli.init import (
     version_note,
     wakes_itself,
 )
-from bot.cli.task_findings import check_tasks_in
 from bot.cli.workflow_variant import ACTION, WORKFLOW, variant_in
-from bot.compose.checkup import Finding, check_github, failed_check
-from bot.compose.database_checkup import check_database
+from bot.clock import SystemClock
+from bot.compose.checkup import Finding, check_database, check_github, failed_check
+from bot.compose.live.experiments import ExperimentOutcome, run_live
+from bot.compose.live.testbed import EXPECTATIONS, Console
 from bot.compose.local import try_model, try_sandbox, try_signing
 from bot.compose.receipts import receipt_key
 from bot.compose.repository_checkup import FILES, WorkflowNeeds, open_checkup
-from bot.config.environment import settings, settings_of_person
-from bot.config.settings import Settings
-from bot.core.errors import Misconfigured, NoSandbox, PlangateError, Transient
+from bot.config.environment import configuration, settings, settings_of_person
+from bot.config.maintenance import MaintenanceTask
+from bot.config.recipes import FOLDER, scheduled_task
+from bot.config.settings import PATH, Settings
+from bot.core.checks import GITHUB_CHECK, parse_github_check
+from bot.core.codepoints import with_visible_codepoints
+from bot.core.errors import Misconfigured, NoSandbox, PlangateError, Refused, Transient
+from bot.core.maintenance import CheckResult
+from bot.service.maintenance_pass import next_due
+
+# --- Shows the experiments of `plangate doctor --live`: what will happen, each step, and the table at the end. SHELL
+
+DIFFERS: Final = 1
+"""Exit code if GitHub does not do what the bot expects."""
+_PLAN: Final = """\
+{count} experiments in {name}. They commit workflows to its default branch, open an issue and pull requests, make a
+ruleset, an environment with a worthless secret, and refs, start jobs, and remove all of it again. Waiting for a person
+takes up to 10 minutes, and for a scheduled run up to 30; Enter skips the wait. Use a repository that nobody needs."""
+
+
+def try_live(out: TextIO, name: str, *, skipped: Collection[int], confirmed: bool) -> int:
+    """Run the experiments in the repository OWNER/REPO, and print the table. Return the exit code.
+
+    Raises Misconfigured for a repository that is in use, and if nobody confirms the run.
+    """
+
+    def tell(line: str) -> None:
+        print(line, file=out, flush=True)
+
+    def confirms(full_name: str) -> bool:
+        tell(_PLAN.format(count=len({row.experiment for row in EXPECTATIONS}), name=full_name))
+        return confirmed or (sys.stdin.isatty() and input("Type its whole name to go on: ").strip() == full_name)
+
+    console = Console(tell, confirms, _has_pressed_enter)
+    outcomes = asyncio.run(run_live(settings_of_person(), name, console, skipped))
+    for line in table(outcomes):
+        tell(line)
+    return DIFFERS if any(outcome.differs for outcome in outcomes) else 0
+
+
+def table(outcomes: Collection[ExperimentOutcome]) -> Iterator[str]:
+    """Yield the lines of the table: what was expected, what was seen, and what follows where they differ."""
+    for outcome in outcomes:
+        row = outcome.expectation
+        sign = "✗" if outcome.differs else "✓" if outcome.seen else "·"
+        yield f"{sign} {row.experiment}. {row.question}"
+        yield f"    expected: {' or '.join(row.expected)}"
+        yield f"    seen:     {outcome.seen or f'nothing: {outcome.reason}'}"
+        if outcome.differs:
+            yield f"    so:       {row.consequence}"
+            yield f"    see:      {', '.join(row.sources)}"
+    count, different = sum(bool(outcome.seen) for outcome in outcomes), sum(outcome.differs for outcome in outcomes)
+    yield f"{count} of {len(outcomes)} rows seen, {different} of them different."
+
+
+def _has_pressed_enter() -> bool:
+    """Return whether the person at the terminal has pressed Enter, which is then taken."""
+    if not sys.stdin.isatty():
+        return False
+    ready, _, _ = select.select([sys.stdin], [], [], 0)
+    return bool(ready) and sys.stdin.readline() != ""
+
+
+# --- The findings of `plangate doctor` about scheduled tasks: their due times, their mistakes, and the results of
+#     their checks
+
+if TYPE_CHECKING:
+    from bot.config.repository_file import Configuration
+
+    TryCheck = Callable[[str, Configuration], CheckResult]
+
+SHOWN: Final = 5
+"""Number of due times that are listed for a task."""
+_SECONDS: Final = 10
+_LINE_SHOWN: Final = 200
+_PROGRAM: Final = re.compile(r"[\w./+-]+")
+_NEEDS: Final = (
+    "correct the check, or give it what it needs: programs in /usr or sandbox.mounts, hosts in sandbox.hosts, "
+    "time in sandbox.minutes"
+)
+
+
+def check_tasks(text: str, now: datetime, folder: Path, *, try_check: "TryCheck | None" = None) -> Iterator[Finding]:
+    """Yield the findings on each scheduled task of a configuration, or one about the mistake in the file.
+
+    `folder` is that of the project, with its own recipes. `try_check` runs a check; None if none is run.
+    """
+    try:
+        keys = configuration(text, PATH)
+    except Misconfigured as error:
+        yield Finding(f"{error.where}: {error.what}; the bot does no work until this is fixed", error.fix)
+        return
+    for task in keys.maintenance:
+        yield from _check_task(task, now, folder, keys=keys, try_check=try_check)
+
+
+def check_tasks_in(folder: Path, settings: Settings | None) -> Iterator[Finding]:
+    """Yield the findings about the tasks of the project in a folder; none without a configuration.
+
+    Runs their checks in the sandbox, with these settings; with None, it runs none.
+    """
+    try:
+        text = (folder / PATH).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return
+    try_check = None if settings is None else partial(_try_check, folder, settings)
+    yield from check_tasks(text, SystemClock().now(), folder, try_check=try_check)
+
+
+def _own_recipe(folder: Path, name: str | None) -> dict[str, str]:
+    """Return the project's own recipe of that name, if there is one: name -> text."""
+    try:
+        return {} if name is None else {name: (folder / FOLDER / f"{name}.md").read_text(encoding="utf-8")}
+    except (OSError, UnicodeDecodeError):
+        return {}
+
+
+def _check_task(
+    task: MaintenanceTask,
+    now: datetime,
+    folder: Path,
+    *,
+    keys: "Configuration",
+    try_check: "TryCheck | None",
+) -> Iterator[Finding]:
+    """Yield the findings about one scheduled task."""
+    try:
+        full = scheduled_task(task, _own_recipe(folder, task.recipe))
+    except Misconfigured as error:
+        yield Finding(f"{error.what} ({PATH}, {error.where})", error.fix)
+        return
+    rows = "".join(f"\n    {row}" for row in due_time_rows(task, now))
+    yield Finding(f"task {task.name}: {task.due_times().words()}, {task.timezone}; next:{rows}")
+    if full.check.startswith(GITHUB_CHECK):
+        yield _check_github(task, full.check)
+    elif full.check and try_check is not None:
+        yield _check_run(task, keys.sandbox.minutes, lambda: try_check(full.check, keys))
+    elif task.check:
+        yield from _check_command(task, task.check)
+
+
+def due_time_rows(task: MaintenanceTask, now: datetime) -> Iterator[str]:
+    """Yield the next due times of a task, each in its time zone and in UTC, and say where its clocks change."""
+    offset = now.astimezone(task.due_times().zone).utcoffset()
+    for time in next_due(task, now, SHOWN):
+        changed = "" if time.utcoffset() == offset else ", after clocks change"
+        offset = time.utcoffset()
+        in_utc = f" ({time.astimezone(UTC):%Y-%m-%d %H:%M} UTC{changed})" if task.timezone != "UTC" else ""
+        yield f"{time:%a %Y-%m-%d %H:%M %Z}{in_utc}"
+
+
+def _try_check(folder: Path, settings: Settings, check: str, keys: "Configuration") -> CheckResult:
+    """Run a check in the sandbox, on the newest commit of the project in a folder."""
+    from bot.compose.local import try_check
+
+    return asyncio.run(try_check(folder, check, keys, settings))
+
+
+def _check_run(task: MaintenanceTask, minutes: float, run: Callable[[], CheckResult]) -> Finding:
+    """Run a check as an occurrence would, and return its result. Prints a line first, because it may take minutes."""
+    subject = f"task {task.name}: its check"
+    print(f"{subject} runs on the newest commit; limit: {minutes:g} min ...", file=sys.stderr, flush=True)
+    try:
+        result = run()
+    except PlangateError as error:
+        return Finding(f"{subject} was not run: {error.what}", error.fix, optional=True)
+    place = task.place_of("check" if task.check else "recipe")
+    if result.problem:
+        return Finding(f"{subject} ({place}) failed: {with_visible_codepoints(result.problem)}", _NEEDS)
+    if not result.found:
+        return Finding(f"{subject} finds nothing to do")
+    first, *more = result.printed.splitlines()
+    line = with_visible_codepoints(first[:_LINE_SHOWN])
+    return Finding(f"{subject} finds something to do: {line}{' ...' if more else ''}")
+
+
+def _check_github(task: MaintenanceTask, check: str) -> Finding:
+    """Return the mistake in a check that asks GitHub, or how to try it."""
+    subject = f"task {task.name}: its check"
+    try:
+        parse_github_check(check)
+    except Refused as error:
+        return Finding(f"{subject} ({task.place_of('check' if task.check else 'with')}): {error.what}", error.fix)
+    return Finding(f"{subject} asks GitHub; plangate maintenance run --dry-run tries it")
+
+
+def _check_command(task: MaintenanceTask, check: str) -> Iterator[Finding]:
+    """Yield the mistakes in a check that can be found without running it."""
+    where = f"task {task.name}: its check ({task.place_of('check')})"
+    if problem := _bash("bash", "-n", "-c", check):
+        yield Finding(f"{where} is no shell command: {problem}", "correct it")
+        return
+    first = check.split(maxsplit=1)[0]
+    if _PROGRAM.fullmatch(first) and _bash("bash", "-c", 'type -- "$1"', "bash", first):
+        cure = "install it where Plangate runs, or ignore this if it is there"
+        yield Finding(f"{where} runs {first!r}, which is not on this machine", cure, optional=True)
+
+
+def _bash(*arguments: str) -> str:
+    """Run bash, and return the first line of its error, or "" if it succeeds."""
+    result = subprocess.run(arguments, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
+    return "" if result.returncode == 0 else (result.stderr.strip().splitlines() or ["?"])[0]
+
+
+# --- Checks what Plangate needs on this machine. Each finding comes with its cure. SHELL -----------------------------
 
 _ROOM = 1_000_000_000
 """Bytes of free disk below which a clone and its checkouts may not fit."""

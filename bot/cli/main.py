@@ -16,13 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
-from bot.cli import cluster_commands, receipt_commands, set_up_commands, thread_commands
+from bot.cli import commands as subcommands
 from bot.config.environment import redactor_for
 from bot.core.errors import Broken, Misconfigured, PlangateError
-from bot.outlet import redirect_output, unredacted_stream
+from bot.logs import redirect_output, unredacted_stream
 
 if TYPE_CHECKING:
-    from bot.compose.terminal_run import TerminalRun
+    from bot.compose.local import TerminalRun
 
 INTERRUPTED: Final = 130
 _DEBUG: Final = "show a traceback when something fails"
@@ -118,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     serve.add_argument("--port", type=_port, default=8000, help="its port (8000)")
     serve.add_argument("--no-worker", action="store_true", help="only accept deliveries, and run no worker")
-    cluster_commands.add_commands(commands)
+    subcommands.add_cluster_commands(commands)
     sweep = commands.add_parser(
         "sweep", help="the scheduled check: every waiting thread once, and the scheduled tasks that are due"
     )
@@ -129,11 +129,11 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument(
         "file", type=Path, metavar="FILE", help="the file that a run prints at its end, or the folder of a journal"
     )
-    receipt_commands.add_commands(commands)
-    thread_commands.add_commands(commands)
+    subcommands.add_receipt_commands(commands)
+    subcommands.add_thread_commands(commands)
     doctor = commands.add_parser("doctor", help="check what Plangate needs here, and show how to fix what is missing")
-    set_up_commands.add_doctor_flags(doctor)
-    set_up_commands.add_init_flags(
+    subcommands.add_doctor_flags(doctor)
+    subcommands.add_init_flags(
         commands.add_parser("init", help="write the workflows and the configuration into a project")
     )
     commands.add_parser("schema", help="print the JSON schema of .github/plangate.yml")
@@ -227,7 +227,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _check_thread(arguments: argparse.Namespace) -> int:
     """Check one thread on GitHub once."""
-    from bot.compose.looks import check_once
+    from bot.compose.github import check_once
     from bot.config.environment import settings
     from bot.summary import cost
 
@@ -376,20 +376,20 @@ _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "run": _run,
     "serve": _serve,
     "sweep": _sweep,
-    "worker": cluster_commands.work,
-    "migrate": cluster_commands.migrate,
-    "reindex": cluster_commands.reindex,
+    "worker": subcommands.work,
+    "migrate": subcommands.migrate,
+    "reindex": subcommands.reindex,
     "maintenance": _maintenance,
     "demo": _demo,
     "replay": _replay,
-    "verify": receipt_commands.verify,
-    "sign": receipt_commands.sign,
-    "audit": receipt_commands.audit,
-    "threads": thread_commands.run_threads,
-    "show": thread_commands.run_show,
-    "watch": thread_commands.run_watch,
-    "doctor": set_up_commands.run_doctor,
-    "init": set_up_commands.run_init,
+    "verify": subcommands.verify,
+    "sign": subcommands.sign,
+    "audit": subcommands.audit,
+    "threads": subcommands.run_threads,
+    "show": subcommands.run_show,
+    "watch": subcommands.run_watch,
+    "doctor": subcommands.run_doctor,
+    "init": subcommands.run_init,
     "action": _action,
     "schema": _schema,
     "version": _version,

@@ -12,15 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from bot.compose.journals import journal
 from bot.compose.local import transcript
+from bot.compose.receipts import journal
 from bot.config.environment import redactor_for, settings
 from bot.core.codepoints import with_visible_codepoints as readable
 from bot.core.comment import mode_text, plan_text
 from bot.core.errors import Misconfigured
 from bot.core.events import decode_event
 from bot.core.gate import Move
-from bot.core.lines import shorten_line
+from bot.core.markdown.elements import shorten_line
 from bot.core.moves import Outgrew, Planned
 from bot.core.transcript import Json, Line, LineKind, decode, spoken_blocks, tool_calls
 from bot.ports import Entry, Usage

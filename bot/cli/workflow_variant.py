@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from bot.core.receipt_format import PREDICATE_TYPE
+from bot.core.receipt import PREDICATE_TYPE
 
 WORKFLOW: Final = ".github/workflows/plangate.yml"
 SWEEP: Final = ".github/workflows/plangate-sweep.yml"

@@ -21,12 +21,12 @@ from tempfile import NamedTemporaryFile
 from typing import Final
 
 from bot.clock import SystemClock
-from bot.config.saved_app import FILE
+from bot.config.environment import FILE
 from bot.config.settings import GitHubSettings, Settings
 from bot.core.errors import Misconfigured, Refused, Transient
 from bot.core.secrets.redaction import Redactor
 from bot.disk import sync_folder
-from bot.github.app_manifest import EVENTS, CodeSpent, CreatedApp, WantedApp, exchange_code
+from bot.github.app import APP_EVENTS, CodeSpent, CreatedApp, WantedApp, exchange_code
 from bot.github.client import GitHubClient
 from bot.github.pace import WritePace
 from bot.github.tokens import StaticToken
@@ -95,7 +95,7 @@ class AppSetUp:
         app = WantedApp(name, organization, webhook_url)
         self._attempt = _Attempt(secrets.token_urlsafe(32), app)
         url = app.form_url(self.server_url, self._attempt.state)
-        return ManifestForm(url, app.manifest(redirect_url), app.permissions, EVENTS)
+        return ManifestForm(url, app.manifest(redirect_url), app.permissions, APP_EVENTS)
 
     async def finish(self, state: str, code: str) -> CreatedApp:
         """Create the App that a state was given for, save its credentials, and return it.

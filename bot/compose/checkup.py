@@ -1,19 +1,22 @@
-"""GitHub checks of `plangate doctor`: who the bot is there, and whether it has the permissions that it needs."""
+"""Checks of `plangate doctor`: who the bot is on GitHub, its permissions, and its database."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from bot.clock import SystemClock
 from bot.config.settings import GitHubSettings, Settings
-from bot.core.actor import ActorKind
 from bot.core.errors import PlangateError, Refused
-from bot.github import labels, reach, repository
+from bot.core.turn import ActorKind
+from bot.github import repository, tasks
 from bot.github.client import GitHubClient
-from bot.github.repository_settings import branch_rules
+from bot.github.repository import branch_rules
 from bot.github.turns import LABEL
 from bot.service.connections import WORKING, WRITING_CHECKS, Connections, ServedRepository
+from bot.store.postgres.migrations import Inspection, inspect
+
+# --- GitHub checks of `plangate doctor`: who the bot is there, and whether it has the permissions that it needs ------
 
 REPOSITORIES: Final = 50
 """Maximum number of repositories in which the label and the rules are looked up."""
@@ -101,14 +104,14 @@ async def _check_app(app: GitHubClient) -> list[Finding]:
     """
     facts = await app.get("/app")
     results = [Finding(f"GitHub: the App {facts['slug']}")]
-    async for installation in reach.app_installations(app):
+    async for installation in repository.app_installations(app):
         results += _installation(installation)
     if len(results) == 1:
         results.append(Finding("GitHub: the App is installed nowhere", f"install it: {facts['html_url']}"))
     return results
 
 
-def _installation(installation: reach.Installation) -> list[Finding]:
+def _installation(installation: repository.Installation) -> list[Finding]:
     """Return what is wrong with an installation of the App, and how to fix it."""
     if installation.suspended:
         return [Finding(f"GitHub: on {installation.account} the App is suspended", f"unsuspend it: {installation.url}")]
@@ -135,7 +138,7 @@ async def _check_account(client: GitHubClient) -> list[Finding]:
     if bot.kind is ActorKind.BOT:  # a job's own token, which may not list repositories
         return [Finding(f"{name.what}; {UNASSIGNABLE}")]
     scopes = _check_scopes(await client.scopes())
-    pushable = [reachable.address async for reachable in reach.pushable_repositories(client)]
+    pushable = [reachable.address async for reachable in repository.pushable_repositories(client)]
     own = next((at for at in pushable if at.owner.casefold() == bot.login.casefold()), None)
     if own is not None:
         what = f"GitHub: {bot.login} is a person's own account: it owns {own.full_name}"
@@ -172,11 +175,11 @@ async def _label(connections: Connections, *, fix: bool) -> list[Finding]:
     try:
         async for served in _first_repositories(connections):
             is_any_served = True
-            if await labels.has_label(connections.poller(served.installation), served.at, LABEL):
+            if await tasks.has_label(connections.poller(served.installation), served.at, LABEL):
                 continue
             if fix:
                 reached = await connections.reach_served(served)
-                await labels.make_label(reached.client, served.at, LABEL, LABEL_DESCRIPTION)
+                await tasks.make_label(reached.client, served.at, LABEL, LABEL_DESCRIPTION)
             else:
                 missing.append(served.at.full_name)
     except Refused as error:
@@ -226,3 +229,53 @@ def _webhook_secret(github: GitHubSettings) -> Finding:
         return Finding("webhook secret: set")
     cure = "set PLANGATE_WEBHOOK_SECRET to the webhook secret on GitHub: plangate serve does not start without it"
     return Finding("webhook secret: not set", cure)
+
+
+# --- Database checks of `plangate doctor`: whether it is there, new enough, migrated, and open to its account --------
+
+OLDEST: Final = 13
+"""The oldest server that procrastinate supports. https://procrastinate.readthedocs.io/en/stable/quickstart.html"""
+_SHOWN_RIGHTS: Final = 3
+
+
+async def check_database(settings: Settings) -> tuple[Finding, ...]:
+    """Check the database of the settings. Returns nothing if none is set.
+
+    Raises Misconfigured if it cannot be used from here, and Transient if there is no connection.
+    """
+    if not settings.database:
+        return ()
+    inspection = await inspect(settings.database.reveal())
+    return (_server(inspection), *_tables(inspection), *_durability(inspection))
+
+
+def _server(inspection: Inspection) -> Finding:
+    what = f"database: PostgreSQL {inspection.version}, database {inspection.name}, account {inspection.account}"
+    return Finding(what, "" if inspection.version >= OLDEST else f"install PostgreSQL {OLDEST} or newer")
+
+
+def _tables(inspection: Inspection) -> Iterator[Finding]:
+    """Yield whether the account may use and create the tables of this release."""
+    if inspection.denied:
+        rights = ", ".join(inspection.denied[:_SHOWN_RIGHTS])
+        more = f", and {len(inspection.denied) - _SHOWN_RIGHTS} more" if inspection.denied[_SHOWN_RIGHTS:] else ""
+        cure = f"run plangate migrate as {inspection.account}, or GRANT it all privileges on all tables and sequences"
+        yield Finding(f"database: the account {inspection.account} lacks {rights}{more}", cure)
+        return
+    if inspection.missing and not inspection.may_create:
+        grant = f"GRANT CREATE ON SCHEMA {inspection.schema or 'public'} TO {inspection.account}"
+        cure = f"as the owner of the database: {grant}"
+        yield Finding(f"database: the account {inspection.account} may not create tables", cure)
+    elif inspection.missing:
+        yield Finding(f"database: lacks {', '.join(inspection.missing)}", "run plangate migrate")
+    else:
+        yield Finding("database: has the tables of this release, with all privileges")
+    if inspection.unfinished:
+        cure = "when the last process of the release before has ended, run plangate migrate --finish"
+        yield Finding(f"database: {', '.join(inspection.unfinished)} waits", cure, optional=True)
+
+
+def _durability(inspection: Inspection) -> Iterator[Finding]:
+    if not inspection.syncs:
+        what = "database: fsync is off, so that deliveries which were acknowledged are lost with its power"
+        yield Finding(what, "set fsync = on in postgresql.conf", optional=True)

@@ -1,29 +1,45 @@
-"""Joins the components for threads on GitHub, for the service, the Action, and `sweep`."""
+"""Joins the components for threads on GitHub, for the service, the Action, `run`, `sweep`, and `audit`."""
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, TextIO
 from uuid import uuid4
 
 from bot.clock import SystemClock
+from bot.compose.local import TerminalRun, combine_listeners
 from bot.compose.parts import model_of
 from bot.compose.thread_contexts import ThreadContexts, checked_configuration
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
-from bot.core.entry import Entry
-from bot.core.names import ThreadAddress
+from bot.core.errors import Misconfigured
+from bot.core.moves import Entry
+from bot.core.names import ThreadAddress, ThreadNumber
+from bot.core.reply_text import configuration_error
+from bot.core.reporting import AuditRow, audit_rows
 from bot.core.secrets.redaction import Redactor
+from bot.github import repository
+from bot.github.activity import CHANGED
 from bot.github.repository import Address
+from bot.github.turns import MARKS
 from bot.ports import Clock
 from bot.service.configurations import Configurations
-from bot.service.connections import Connections
+from bot.service.connections import Connections, key_of
 from bot.service.github_host import GitHubHost
+from bot.service.reconcile import Reconciler
+from bot.store.git_journal import GitJournal
 from bot.telemetry import Counters
+from bot.terminal import SessionPrinter
+from bot.workflow import engine
+from bot.workflow.outbox import notice_without_journal
 from bot.workflow.thread_context import do_nothing
 
 if TYPE_CHECKING:
     from bot.service.overview.recorder import Recorder
+
+# --- Joins the components for threads on GitHub, for the service, the Action, and `sweep` ----------------------------
 
 
 @dataclass(slots=True)
@@ -74,3 +90,89 @@ class HostSetup:
     async def __aexit__(self, *_: object) -> None:
         """Revoke the tokens, and close the model's connections."""
         await self._opened.aclose()
+
+
+# --- Reads every journal of a repository for `plangate audit` --------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AuditExport:
+    """The rows of a repository, and what they lack."""
+
+    rows: Sequence[AuditRow]
+    """The rows of every thread, oldest first."""
+    unreadable: Sequence[ThreadNumber]
+    """Threads that are left out, because another state key wrote them, or because somebody altered them."""
+
+
+async def read_audit(settings: Settings, repo: str, since: datetime) -> AuditExport:
+    """Return the export of a repository since a moment. Memory holds all rows, and one journal at a time.
+
+    Raises Misconfigured if `repo` does not name a repository.
+    """
+    at = Address.parse(repo, where="audit")
+    async with HostSetup(settings) as host:
+        served = await host.connections.repository_by_name(at)
+        reached = await host.connections.reach_served(served)
+        journal = GitJournal(reached.refs, served.id, key=key_of(settings), clock=host.clock)
+        rows: list[AuditRow] = []
+        unreadable: list[ThreadNumber] = []
+        async for thread, entries in journal.read_each_since(since):
+            if entries is None:
+                unreadable.append(thread)
+            rows += audit_rows(thread, entries or (), since)
+    return AuditExport(sorted(rows, key=lambda row: (row.at, row.thread, row.entry)), unreadable)
+
+
+# --- Joins the components for threads known by name, for the Action and `run OWNER/REPO#N` ---------------------------
+
+UNHEARD_SPAN: Final = timedelta(days=3)
+"""How far back jobs read. While nothing waits one job a day reads, and GitHub may start it late, or not at all."""
+
+
+async def thread_of(host: GitHubHost, name: str, number: int) -> ThreadAddress:
+    """Return the address of one of its threads, looked up live. Raises Refused if there is no such repository."""
+    return (await host.connections.repository_by_name(repository_of(name))).thread(number)
+
+
+async def check_once(settings: Settings, thread: str, out: TextIO) -> TerminalRun:
+    """Check one thread, named OWNER/REPO#N, as the service would. Writes what its sessions do to `out`."""
+    match = re.fullmatch(r"([\w.-]+/[\w.-]+)#([1-9]\d{0,9})", thread)
+    if match is None:
+        raise Misconfigured(f"not a thread: {thread!r}", where="OWNER/REPO#N", fix="write something like octo/hello#7")
+    async with HostSetup(settings) as host:
+        address = await thread_of(host, match[1], int(match[2]))
+        printer = SessionPrinter(out, host.connections.redactor)
+        async with host.open_context(address) as context:
+            final = await engine.check_thread(
+                replace(context, listener=combine_listeners(printer.receive, context.listener))
+            )
+            return TerminalRun(final, context.resources.ledger, printer)
+
+
+async def refuse_thread(host: GitHubHost, address: ThreadAddress, why: str) -> None:
+    """Post on a thread once why nothing can begin there, if somebody who may ask has asked."""
+    async with host.open_context(address) as context:
+        await notice_without_journal(context, configuration_error(why))
+
+
+async def unreported_threads(host: GitHubHost) -> tuple[ThreadAddress, ...]:
+    """Return the threads of the last days that address the bot with something that no journal holds (W3).
+
+    Call `open_threads` first: it reads the journals. A job keeps no cursor, so a thread whose mark was heard is not
+    listed only because it changed.
+    """
+    threads: list[ThreadAddress] = []
+
+    async def collect(address: ThreadAddress, keys: frozenset[str]) -> None:
+        marked = any(key.startswith(MARKS) for key in host.heard_turns(address.repository, address.number))
+        if not (marked and all(key.startswith(CHANGED) for key in keys)):
+            threads.append(address)
+
+    await Reconciler(host, UNHEARD_SPAN).read(collect)
+    return tuple(threads)
+
+
+def repository_of(name: str) -> repository.Address:
+    """Return the address of the repository ``owner/name``. Raises Misconfigured."""
+    return repository.Address.parse(name, where="GITHUB_REPOSITORY")

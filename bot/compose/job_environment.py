@@ -1,27 +1,103 @@
-"""Describes a job to its sessions: the place, its tools, the commits, the project memory (K10, K11).
-
-All of it comes from the mirror, which holds the commits that are worked on anyway: it costs a few git processes for
-each session, and no request to GitHub.
-"""
+"""What a job's sessions know of their place (K10, K11), and the canaries around them (X3)."""
 
 import asyncio
+import json
 import platform
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bot.agent.prompts import Environment
-from bot.agent.prompts.memory import ProjectMemory
+from bot.agent.prompts.environment_text import ProjectMemory
+from bot.compose.parts import egress_route_of, server_host
+from bot.config.environment import decoy_variable
+from bot.config.settings import Settings
+from bot.core.errors import Refused
 from bot.core.names import CommitId
+from bot.core.secrets.redaction import CanaryAlarm
+from bot.core.transcript import Json
 from bot.core.work import ThreadLocation
 from bot.ports import Clock
-from bot.workspace.export import MODULES
-from bot.workspace.installed import installed_tools
-from bot.workspace.tree import submodule_paths
+from bot.toolhost.files import checked_image_block, media_type
+from bot.toolhost.protocol import Failure
+from bot.workspace.egress.fetch import PictureFetcher, attachment_hosts
+from bot.workspace.export import MODULES, submodule_paths
+from bot.workspace.sandbox import installed_tools
 from bot.workspace.workspace import GitWorkspace
 
 if TYPE_CHECKING:
     from bot.config.repository_file import Configuration
+
+# --- Plants the canaries (X3): decoys that only code outside the sandbox can find, each with a value of its own ------
+
+FILE: Final = "credentials.json"
+
+
+@contextmanager
+def plant_canary(data: Path) -> Iterator[CanaryAlarm]:
+    """Create a decoy file in the data directory for one check of a thread, and yield the alarm that knows its value.
+
+    Every alarm also knows the decoy of the process, an environment variable. If the file cannot be written, the check
+    goes on: nobody can find the file either.
+    """
+    value = _decoy_value()
+    folder = data / "decoys" / secrets.token_hex(4)
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True)
+        (folder / FILE).write_text(json.dumps({"anthropic_admin_key": value}) + "\n")
+    try:
+        yield CanaryAlarm((value, _of_the_process()))
+    finally:
+        with suppress(OSError):
+            (folder / FILE).unlink()
+            folder.rmdir()
+
+
+@cache
+def _of_the_process() -> str:
+    value = _decoy_value()
+    decoy_variable(value)
+    return value
+
+
+def _decoy_value() -> str:
+    """Return a value that looks worth stealing and opens nothing."""
+    return f"sk-ant-admin01-{secrets.token_urlsafe(48)}"
+
+
+# --- Joins the fetcher of pictures and the check of their contents (K9) ----------------------------------------------
+
+
+async def fetch_image_block(fetcher: PictureFetcher, url: str) -> Json:
+    """Return the image block of a picture. Raises Refused or Transient with the reason."""
+    return image_block(await fetcher.fetch(url))
+
+
+def picture_fetcher_of(settings: Settings) -> PictureFetcher:
+    """Return the fetcher of pictures that are attached on the operator's GitHub server."""
+    hosts = attachment_hosts(server_host(settings))
+    own = () if "github.com" in hosts else tuple(hosts)
+    return PictureFetcher(hosts, replace(egress_route_of(settings), own=own))
+
+
+def image_block(content: bytes) -> Json:
+    """Return the image block of a picture, judged by its first bytes. Raises Refused if the model cannot take it."""
+    kind = media_type(content[:16])
+    if kind is None:
+        raise Refused("it is not a PNG, JPEG, GIF, or WebP image")
+    try:
+        return checked_image_block(content, kind, "it")
+    except Failure as failure:
+        raise Refused(str(failure)) from None
+
+
+# --- Describes a job to its sessions: the place, its tools, the commits, the project memory (K10, K11) ---------------
+# All of it comes from the mirror, which holds the commits that are worked on anyway: it costs a few git processes for
+# each session, and no request to GitHub.
 
 COMMITS: Final = 5
 """Number of newest commits that a session is shown."""

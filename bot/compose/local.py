@@ -2,6 +2,7 @@
 
 import gc
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from bot.agent.limits import Ledger
 from bot.agent.resources import HumanAvailability, SessionResources
+from bot.agent.session_events import AgentEvent
 from bot.clock import SystemClock
-from bot.compose.canaries import plant_canary
-from bot.compose.job_environment import JobEnvironment, job_of, place_in_terminal
+from bot.compose.job_environment import JobEnvironment, job_of, place_in_terminal, plant_canary
 from bot.compose.parts import (
     agents_of,
     collector_of,
@@ -28,42 +29,67 @@ from bot.compose.parts import (
     web_of,
     work_settings,
 )
-from bot.compose.terminal_run import TerminalRun, combine_listeners
 from bot.config.environment import configuration, redactor_for
 from bot.config.settings import PATH, Settings
-from bot.core.actor import Role
 from bot.core.approval import Policy
 from bot.core.errors import Misconfigured, PlangateError, Refused
+from bot.core.maintenance import CheckResult
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, local_repository, local_thread
-from bot.core.secrets.canary import CanaryAlarm
-from bot.core.secrets.redaction import Redactor
-from bot.core.thread.state import fold_entries
+from bot.core.network import Network, NetworkDecision
+from bot.core.secrets.redaction import CanaryAlarm, Redactor
+from bot.core.thread.state import ThreadState, fold_entries
 from bot.core.transcript import Line
+from bot.core.turn import Role
 from bot.core.work import LocalRun
-from bot.outlet import outlet
+from bot.logs import outlet
 from bot.ports import Access, CheckAccess, Clock, Journal, Pulls, Receipts, TaskAccess
 from bot.store.git_journal import GitJournal
-from bot.store.keys import StateKey
+from bot.store.sealing import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.store.transcripts import LocalTranscripts, read_spool_file
 from bot.telemetry import Counters, Telemetry
 from bot.terminal import SessionPrinter, Terminal
 from bot.workflow.engine import check_thread
-from bot.workflow.journal.fence import Fence
-from bot.workflow.journal.state_cache import StateCache
-from bot.workflow.thread_context import ThreadContext, planning_session
+from bot.workflow.maintaining import run_shell_check
+from bot.workflow.thread_context import Fence, StateCache, ThreadContext, planning_session
 from bot.workspace import sandbox
-from bot.workspace.commit import check_key
-from bot.workspace.installed import check_git
 from bot.workspace.local_repository import LocalRepository
 from bot.workspace.mirror import Mirror, mirrors
-from bot.workspace.publish import Publishing
-from bot.workspace.screening import Screen
+from bot.workspace.publish import Publishing, Screen, check_key
+from bot.workspace.sandbox import check_git
 from bot.workspace.workspace import GitWorkspace, LocalWorkspace
 
 if TYPE_CHECKING:
     from bot.agent.model.anthropic_model import AnthropicModel
     from bot.config.repository_file import Configuration
+
+# --- The result of one run from the terminal, on a local repository or a GitHub thread, and its listeners ------------
+
+Listener = Callable[[AgentEvent], None]
+
+
+@dataclass(slots=True)
+class TerminalRun:
+    """The result of a run."""
+
+    state: ThreadState
+    ledger: Ledger
+    printer: SessionPrinter
+    uncommitted: int = 0
+    transcript: Path | None = None
+
+
+def combine_listeners(first: Listener, second: Listener) -> Listener:
+    """Return a listener that passes each event to two listeners."""
+
+    def listener(event: AgentEvent) -> None:
+        first(event)
+        second(event)
+
+    return listener
+
+
+# --- Joins the components for `plangate run` on a local repository ---------------------------------------------------
 
 _DEPTH: Final = 3
 """Number of folders between a data directory and a transcript in it."""
@@ -277,3 +303,37 @@ async def _thread(journal: Journal, head: CommitId, prompt: str) -> ThreadNumber
         if not finished:
             return thread
     raise AssertionError("count() never ends")
+
+
+# --- Runs the check of a scheduled task on a local repository, as an occurrence would, without GitHub or a model
+# (MT4).
+
+_HOSTS_NAMED: Final = 3
+
+
+async def try_check(folder: Path, check: str, keys: "Configuration", settings: Settings) -> CheckResult:
+    """Run a shell command as the check of a task: on the newest commit, on a checkout that is discarded.
+
+    The limits and hosts are those of the key `sandbox`. A problem names hosts that the command could not reach. Raises
+    Misconfigured if the folder is in no repository with a commit.
+    """
+    source = await LocalRepository.open(folder)
+    workspace = GitWorkspace.on(source, settings.data_dir, sandbox_limits_of(keys), route=egress_route_of(settings))
+    decisions: list[NetworkDecision] = []
+    network = Network(tuple(keys.sandbox.hosts), decisions.append)
+    redact, minutes = redactor_for(settings).redact, keys.sandbox.minutes
+    try:
+        tree = await workspace.checkout(f"doctor-{source.head}", source.head, fresh=True)
+        try:
+            host = await workspace.open(tree, Access.WRITE, network=network)
+            result = await run_shell_check(host, check, minutes=minutes, redact=redact)
+        finally:
+            await workspace.discard(tree)
+    except PlangateError as error:
+        return CheckResult(problem=str(error))
+    finally:
+        await workspace.close()
+    refused = list(dict.fromkeys(decision.host for decision in decisions if not decision.allowed))
+    if not result.problem or not refused:
+        return result
+    return CheckResult(problem=f"{result.problem}; it could not reach {', '.join(refused[:_HOSTS_NAMED])}")

@@ -8,32 +8,30 @@ from urllib.parse import unquote, urlsplit
 
 from bot.agent.limits import Limits
 from bot.agent.model.request import ConfiguredModel
-from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import PermissionGate, ToolRules, parse_rule
+from bot.agent.permissions.tool_gate import Mode, PermissionGate, ToolRules, parse_rule
 from bot.agent.subagents.policy import SubagentSettings
-from bot.agent.subagents.project_types import FOLDER, LARGEST, MOST
+from bot.agent.subagents.types import FOLDER, LARGEST, MOST
 from bot.agent.tools.registry import ALL, READING_GITHUB, READING_WEB, by_name
-from bot.agent.tools.resource_request import RESOURCE_REQUEST
+from bot.agent.tools.session_tools import RESOURCE_REQUEST
 from bot.clock import SystemClock
 from bot.config.recipes import plain_task
 from bot.config.settings import Identity, Settings
-from bot.core.actor import Actor
 from bot.core.errors import Misconfigured
-from bot.core.hosts import open_to_writes
-from bot.core.names import CommitId
-from bot.core.tool_rule import FETCH
+from bot.core.names import FETCH, CommitId
+from bot.core.network import open_to_writes
+from bot.core.turn import Actor
 from bot.ports import Clock, Model, Web
-from bot.store.keys import StateKey, key_file
+from bot.store.sealing import StateKey, key_file
 from bot.telemetry import Collector
 from bot.workflow.thread_context import WorkSettings
-from bot.workspace.commit import Committer
 from bot.workspace.egress.route import EgressRoute
 from bot.workspace.mirror import Mirror
+from bot.workspace.publish import Committer
 from bot.workspace.workspace import SandboxLimits
 
 if TYPE_CHECKING:
     from bot.agent.model.anthropic_model import AnthropicModel
-    from bot.agent.model.workload_identity import WorkloadIdentity
+    from bot.agent.model.connection import WorkloadIdentity
     from bot.config.repository_file import AgentLimits, Configuration
 
 
@@ -68,7 +66,7 @@ def collector_of(settings: Settings) -> Collector:
 
 
 def _identity_of(identity: Identity) -> "WorkloadIdentity":
-    from bot.agent.model.workload_identity import WorkloadIdentity
+    from bot.agent.model.connection import WorkloadIdentity
 
     return WorkloadIdentity(
         identity.rule_id,

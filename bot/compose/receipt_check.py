@@ -1,24 +1,35 @@
-"""Checks receipts against the commits of a local clone, offline, with a few git processes for any number of them.
-
-The clone may be somebody else's work. Git only reads objects in it, so that its configuration cannot influence git.
-"""
+"""Checks receipts against the commits of a local clone, offline (RC2, RC3)."""
 
 import hashlib
 import os
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from bot.core.errors import Misconfigured, Transient, Unreadable
-from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
-from bot.receipts.envelope import SIZE_LIMIT
-from bot.receipts.signing_keys import PublicKey, decode_keys
-from bot.receipts.verdicts import CommitFacts, ReceiptVerdict, Trust, verify_receipt
+from bot.core.errors import Misconfigured, Refused, Transient, Unreadable
+from bot.core.receipt import KEYS_FILE, KEYS_REF, RECEIPT_FILE, SIGNATURE_FILE, SIGNATURES, receipt_ref, signature_ref
+from bot.core.transcript import Json
+from bot.receipts.approvers import (
+    AllowedSigners,
+    Approver,
+    ApproverSignature,
+    ApproverVerdict,
+    approver_verdict,
+    approvers,
+    check_signature,
+    make_signature,
+)
+from bot.receipts.envelope import SIZE_LIMIT, DsseEnvelope, PublicKey, decode_keys, parse_envelope
+from bot.receipts.verdicts import CommitFacts, ReceiptCheck, ReceiptVerdict, Trust, moment, verify_receipt
 from bot.store.plumbing import Plumbing
+
+# --- Checks receipts against the commits of a local clone, offline, with a few git processes for any number of them
+# The clone may be somebody else's work. Git only reads objects in it, so that its configuration cannot influence git.
 
 _RECEIPTS: Final = "refs/plangate/receipts/"
 _SHA1_DIGITS: Final = 40
@@ -289,3 +300,178 @@ def _is_named(commit: str, content: bytes | None) -> bool:
         return False
     algorithm = hashlib.sha1 if len(commit) == _SHA1_DIGITS else hashlib.sha256
     return algorithm(b"commit %d\0%b" % (len(content), content)).hexdigest() == commit
+
+
+# --- Approvers' own signatures of receipts in a local clone: reads and checks them, and adds one (RC2) ---------------
+
+_ACTOR: Final = re.compile(r"[1-9][0-9]{0,17}")
+_MOST_SIGNATURES: Final = 50
+"""Maximum number of signatures that are read for one commit, because everybody who can push can add some."""
+_GIT_IDENTITY: Final = {
+    f"GIT_{role}_{name}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for name, value in (("NAME", "Plangate"), ("EMAIL", "plangate@localhost"), ("DATE", "@0 +0000"))
+}
+_MAY_FAIL: Final = frozenset({ReceiptCheck.COMPLETENESS})
+"""Checks that a receipt may fail and still be signed: the receipt itself states what it lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignableReceipt:
+    """A receipt that one of its approvers can sign."""
+
+    commit: str
+    approver: Approver
+    statement: Json
+    payload: bytes
+
+    @property
+    def ref(self) -> str:
+        """The ref that keeps the approver's signature."""
+        return signature_ref(self.commit, self.approver.actor_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ApproverCheck:
+    """Checks the approvers' signatures in a clone, with no git process for a commit that has none."""
+
+    clone: ReceiptRepository
+    signers: AllowedSigners | None
+    """None: signatures are listed and not checked."""
+    actors: Mapping[str, Sequence[str]]
+    """Commit -> the numbers of the accounts whose signatures of it are kept."""
+
+    @classmethod
+    def of(cls, clone: ReceiptRepository, signers: AllowedSigners | None) -> "ApproverCheck":
+        """Return the check of all signatures that were fetched into a clone."""
+        refs = clone.git.ask("for-each-ref", "--format=%(refname)", SIGNATURES).decode("utf-8", "replace")
+        actors = defaultdict[str, list[str]](list)
+        for ref in refs.split():
+            commit, _, actor = ref.removeprefix(SIGNATURES).partition("/")
+            if _ACTOR.fullmatch(actor) and len(actors[commit]) < _MOST_SIGNATURES:
+                actors[commit].append(actor)
+        return cls(clone, signers, actors)
+
+    def verdict(self, checked: CheckedCommit) -> ApproverVerdict:
+        """Return the verdict on the approvers' signatures of a commit's well-formed receipt."""
+        envelope = parse_envelope(checked.receipt)
+        people = {person.actor_id: person for person in approvers(envelope.statement)}
+        signed_by = [
+            self._signature(actor_id, content, people.get(actor_id), envelope)
+            for actor_id, content in self._signatures(checked.commit)
+        ]
+        if self.signers is None:
+            return ApproverVerdict(tuple(signed_by), is_checked=False)
+        return approver_verdict(envelope.statement, signed_by)
+
+    def _signature(
+        self, actor_id: int, content: bytes, person: Approver | None, envelope: DsseEnvelope
+    ) -> ApproverSignature:
+        if person is None:
+            return ApproverSignature(actor_id, "", "the receipt names no such approver")
+        if self.signers is None:
+            return ApproverSignature(actor_id, person.login, "not checked")
+        at = moment(envelope.statement["predicate"]["journal"]["at"])
+        answer = check_signature(envelope.payload, content, person.login, signers=self.signers, at=at)
+        return ApproverSignature(actor_id, person.login, answer.problem, answer.key)
+
+    def _signatures(self, commit: str) -> Iterator[tuple[int, bytes]]:
+        """Yield the signatures that are kept for a commit, each with the number of the account in its ref."""
+        actors = self.actors.get(commit, ())
+        if not actors:
+            return
+        files = self.clone.read_files([f"{SIGNATURES}{commit}/{actor}:{SIGNATURE_FILE}" for actor in actors])
+        yield from ((int(name), content) for name, content in zip(actors, files, strict=True) if content is not None)
+
+
+def signable_receipt(clone: ReceiptRepository, revision: str, *, login: str, now: datetime) -> SignableReceipt:
+    """Return the receipt of a commit, to be signed by the approver `login`; "" if only one person approved.
+
+    Raises Refused for a receipt that is not valid, and Misconfigured for a commit without one, and for somebody who
+    did not approve.
+    """
+    checked = clone.check_commit(revision, None, now)
+    if not checked.verdicts:
+        raise Misconfigured("the commit has no receipt", where=checked.commit, fix=checked.note or "name another one")
+    _require_valid(clone, checked)
+    envelope = parse_envelope(checked.receipt)
+    person = _approver(approvers(envelope.statement), login)
+    return SignableReceipt(checked.commit, person, envelope.statement, envelope.payload)
+
+
+def sign_receipt(clone: ReceiptRepository, receipt: SignableReceipt, key: Path) -> None:
+    """Sign a receipt and keep the signature in the clone. Raises Refused if ssh-keygen makes none."""
+    _store(clone, receipt.ref, make_signature(receipt.payload, key))
+
+
+def _require_valid(clone: ReceiptRepository, checked: CheckedCommit) -> None:
+    """Raise Refused if a check fails that a signer relies on. Trust counts only with pinned keys."""
+    may_fail = _MAY_FAIL if clone.pinned else _MAY_FAIL | {ReceiptCheck.TRUST}
+    failing = [verdict for verdict in checked.verdicts if not verdict.passes and verdict.check not in may_fail]
+    if failing:
+        reasons = "; ".join(f"{verdict.check}: {', '.join(verdict.objections)}" for verdict in failing)
+        raise Refused(f"the receipt is not valid: {reasons}", where=checked.commit, fix="sign only what is valid")
+
+
+def _approver(people: tuple[Approver, ...], login: str) -> Approver:
+    matching = [person for person in people if not login or person.login.lower() == login.lower()]
+    names = ", ".join(person.login for person in people) or "nobody"
+    if login and not matching:
+        raise Misconfigured(f"{login} did not approve this plan; {names} did", where="--as", fix="name an approver")
+    if len(matching) != 1:
+        raise Misconfigured(f"{names} approved this plan", where="--as", fix="name the one that you are")
+    return matching[0]
+
+
+def _store(clone: ReceiptRepository, ref: str, signature: bytes) -> None:
+    """Store a signature under a ref of the clone, as a commit without parents."""
+    git = replace(clone.git, environment=lambda: {**OFFLINE, **_GIT_IDENTITY})
+    blob = git.ask("hash-object", "-w", "--stdin", stdin=signature).decode().strip()
+    tree = git.ask("mktree", stdin=f"100644 blob {blob}\t{SIGNATURE_FILE}\n".encode()).decode().strip()
+    commit = git.ask("commit-tree", tree, "-m", "signature of an approval").decode().strip()
+    git.ask("update-ref", ref, commit)
+
+
+# --- Checks the receipts of a pull request's commits in a checkout, for a job that fails if one is missing -----------
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedCommit:
+    """A commit of a pull request, and the problem with its receipt."""
+
+    commit: str
+    has_receipt: bool
+    problem: str
+    """Why it may not be merged; "" for a valid receipt, and for a commit that Plangate did not make."""
+
+
+def verified_commits(checkout: Path, base: str, head: str, *, keys: str, repository: str) -> Iterator[VerifiedCommit]:
+    """Yield the commits of a pull request, the newest first. `base` and `head` are ids of commits.
+
+    A relative path of `keys` is read from the base commit: what the pull request changes in that file counts for
+    nothing. An absolute path is read from the disk. `repository` is ``HOST/OWNER/NAME``. Raises Misconfigured for a
+    checkout that lacks commits or keys.
+    """
+    clone = ReceiptRepository.at(checkout, keys=None, repository=repository)
+    clone.require_history()
+    clone = replace(clone, pinned=_trusted_keys(clone, keys, base))
+    for commit in clone.check_range(f"{base}..{head}", datetime.now(UTC)):
+        failing = [
+            f"{verdict.check}: {'; '.join(verdict.objections)}" for verdict in commit.verdicts if not verdict.passes
+        ]
+        missing = commit.note if commit.by_agent and not commit.verdicts else ""
+        yield VerifiedCommit(commit.commit, bool(commit.verdicts), "; ".join(failing) or missing)
+
+
+def _trusted_keys(clone: ReceiptRepository, keys: str, base: str) -> tuple[PublicKey, ...]:
+    """Return the keys of the file. Raises Misconfigured if there is none."""
+    path = Path(keys)
+    if keys and path.is_absolute():
+        if not path.is_file():
+            raise Misconfigured("there is no such file", where=f"keys: {keys}", fix="write it in an earlier step")
+        return decode_keys(path.read_bytes())
+    result = clone.git.run("cat-file", "blob", f"{base}:{path.as_posix()}") if keys else None
+    if result is None or result.code:
+        fix = "give the path of plangate-keys.json on the branch that the pull request goes into"
+        raise Misconfigured("the base commit has no such file", where=f"keys: {keys}", fix=fix)
+    return decode_keys(result.out)

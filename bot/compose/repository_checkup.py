@@ -11,20 +11,18 @@ from urllib.parse import quote
 
 from bot.clock import SystemClock
 from bot.compose.checkup import BRANCH, LABEL_DESCRIPTION, Finding
-from bot.compose.sweep_switch import SWEEP
+from bot.compose.sweep import SWEEP
 from bot.config.environment import configuration
 from bot.config.settings import PATH, Settings
-from bot.core.actor import Actor, Role
+from bot.core.checks import NAMING, REFUSING
 from bot.core.errors import Misconfigured
-from bot.core.publishing_check import NAMING, REFUSING
-from bot.github import labels, reach, repository, repository_settings
+from bot.core.turn import Actor, Role
+from bot.github import repository, tasks
 from bot.github.client import GitHubClient
-from bot.github.errors import Forbidden, Missing
 from bot.github.permissions import Roles
-from bot.github.repository import Address
-from bot.github.repository_settings import RepositoryProfile
+from bot.github.repository import Address, RepositoryProfile, workflow_state
+from bot.github.responses import Forbidden, Missing
 from bot.github.turns import LABEL
-from bot.github.workflows import workflow_state
 from bot.service.connections import Connections
 
 WORKFLOWS: Final = ".github/workflows"
@@ -38,7 +36,7 @@ _ENVIRONMENT: Final = "plangate"
 _PEOPLE: Final = "people in the configuration"
 _KEY_NAME: Final = "ANTHROPIC_API_KEY"
 _LABELS: Final = {
-    labels.OPEN_LABEL: "Plangate works on this thread, and reads what is said here at once",
+    tasks.OPEN_LABEL: "Plangate works on this thread, and reads what is said here at once",
     LABEL: LABEL_DESCRIPTION,
 }
 
@@ -85,7 +83,7 @@ class RepositoryCheckup:
 
     async def check(self, expected: WorkflowNeeds, *, fix: bool = False) -> list[Finding]:
         """Check every setting, in the order in which a newcomer meets them. `fix` creates missing labels."""
-        plan = await repository_settings.plan(self.client, self.profile)
+        plan = await repository.plan(self.client, self.profile)
         return [
             self._repository(plan),
             self._check_minutes(plan),
@@ -128,7 +126,7 @@ class RepositoryCheckup:
 
     async def _actions(self, expected: WorkflowNeeds) -> Finding:
         """Return whether the repository's settings let GitHub Actions run the workflows."""
-        policy = await repository_settings.actions_policy(self.client, self.at)
+        policy = await repository.actions_policy(self.client, self.at)
         where = f"{self.web}/settings/actions"
         if not policy.enabled:
             return Finding("Actions: disabled", f"allow them: {where}")
@@ -144,7 +142,7 @@ class RepositoryCheckup:
         what = "pull requests of Actions"
         if expected.own_token:
             return Finding(f"{what}: the bot has a token of its own and does not need them")
-        if await repository_settings.may_actions_open_pulls(self.client, self.at):
+        if await repository.may_actions_open_pulls(self.client, self.at):
             return Finding(f"{what}: allowed")
         name = '"Allow GitHub Actions to create and approve pull requests"'
         return Finding(f"{what}: not allowed", f"tick {name}: {self.web}/settings/actions")
@@ -152,12 +150,12 @@ class RepositoryCheckup:
     async def _check_key(self, expected: WorkflowNeeds, plan: str | None) -> list[Finding]:
         """Check that the secret with the model's key exists. GitHub shows names of secrets, never their values."""
         if expected.key_place == "repository":
-            page, names = "settings/secrets/actions", repository_settings.secrets_of_repository(self.client, self.at)
+            page, names = "settings/secrets/actions", repository.secrets_of_repository(self.client, self.at)
             return [await self._visible(f"secret {_KEY_NAME}", page, self._secret(names, page))]
         name, page = f"environment {_ENVIRONMENT}", "settings/environments"
         where = f"{self.web}/{page}"
         try:
-            environment = await repository_settings.environment_settings(self.client, self.at, _ENVIRONMENT)
+            environment = await repository.environment_settings(self.client, self.at, _ENVIRONMENT)
         except Forbidden:
             return [_hidden(name, where)]
         if environment is None and self.profile.private and plan == "free":
@@ -174,7 +172,7 @@ class RepositoryCheckup:
         elif not environment.limited:
             cure = f"limit it to the default branch: {where}"
             protection = Finding(f"{name}: whoever can push a branch can read its secrets", cure, optional=True)
-        names = repository_settings.secrets_of_environment(self.client, self.at, _ENVIRONMENT)
+        names = repository.secrets_of_environment(self.client, self.at, _ENVIRONMENT)
         return [protection, await self._visible("its secrets", page, self._secret(names, page))]
 
     async def _secret(self, names: Awaitable[frozenset[str]], page: str) -> Finding:
@@ -185,7 +183,7 @@ class RepositoryCheckup:
 
     async def _check_rules(self) -> Finding:
         """Check the rules for the branches that work gets."""
-        rules = await repository_settings.branch_rules(self.client, self.at, BRANCH)
+        rules = await repository.branch_rules(self.client, self.at, BRANCH)
         page, what = f"{self.web}/rules", "rules for branches plangate/**"
         cure = f"leave plangate/** out of them, or let the bot bypass them: {page}"
         if refused := [refusal for rule, refusal in REFUSING.items() if rule in rules]:
@@ -199,7 +197,7 @@ class RepositoryCheckup:
 
         https://docs.github.com/en/repositories/configuring-branches-and-merges-in-your-repository/managing-rulesets/about-rulesets#push-rulesets
         """
-        every = await repository_settings.rulesets(self.client, self.at)
+        every = await repository.rulesets(self.client, self.at)
         pushes = [f"{ruleset.name} (of {ruleset.source})" for ruleset in every if ruleset.target == "push"]
         if not pushes:
             return Finding("refs/plangate: no ruleset for pushes")
@@ -226,12 +224,12 @@ class RepositoryCheckup:
         return Finding(f"{_PEOPLE}: {', '.join(problems)}", cure, optional=True) if problems else Finding(_PEOPLE)
 
     async def _label(self, name: str, *, fix: bool) -> Finding:
-        if await labels.has_label(self.client, self.at, name):
+        if await tasks.has_label(self.client, self.at, name):
             return Finding(f"label {name}: there")
         if fix:
-            await labels.make_label(self.client, self.at, name, _LABELS[name])
+            await tasks.make_label(self.client, self.at, name, _LABELS[name])
             return Finding(f"label {name}: made")
-        why = "the bot makes it with its first thread" if name == labels.OPEN_LABEL else "needed to call it by label"
+        why = "the bot makes it with its first thread" if name == tasks.OPEN_LABEL else "needed to call it by label"
         cure = f"plangate doctor --fix --repo {self.at.full_name} makes it: {self.web}/labels"
         return Finding(f"label {name}: not there; {why}", cure, optional=True)
 
@@ -270,7 +268,7 @@ async def open_checkup(settings: Settings, name: str) -> RepositoryCheckup:
     web = f"{settings.github.server_url}/{at.full_name}"
     try:
         client = await _reader(connections, at) if settings.github.as_app else connections.poller(None)
-        profile = await repository_settings.profile(client, at)
+        profile = await repository.profile(client, at)
     except Missing as error:
         fix = "check its name, or use a token that may read it"
         raise Misconfigured("GitHub shows this token no such repository", where=name, fix=fix) from error
@@ -292,10 +290,10 @@ async def repository_constraints(settings: Settings, name: str) -> RepositoryCon
     """
     checkup = await open_checkup(settings, name)
     try:
-        plan = await repository_settings.plan(checkup.client, checkup.profile)
+        plan = await repository.plan(checkup.client, checkup.profile)
         has = True if not checkup.profile.private else None if plan is None else plan != "free"
         try:
-            policy = await repository_settings.actions_policy(checkup.client, checkup.at)
+            policy = await repository.actions_policy(checkup.client, checkup.at)
         except (Forbidden, Missing):
             return RepositoryConstraints(has, None)
         return RepositoryConstraints(has, policy.must_be_pinned)
@@ -305,9 +303,9 @@ async def repository_constraints(settings: Settings, name: str) -> RepositoryCon
 
 async def _reader(connections: Connections, at: Address) -> GitHubClient:
     """Return a client for one repository, with only the App permissions that are needed here."""
-    installation = await reach.installation_on(connections.app(), at)
+    installation = await repository.installation_on(connections.app(), at)
     finder = connections.client_with({"metadata": "read"}, installation.id)
-    number = (await reach.repository_by_name(finder, at)).id
+    number = (await repository.repository_by_name(finder, at)).id
     permissions = {name: level for name, level in installation.permissions.items() if name in _READING}
     return connections.client_with(permissions, installation.id, number)
 

@@ -1,29 +1,63 @@
-"""One check of everything that waits, for `plangate sweep`; periodic work that no delivery reports; and tasks by hand.
-
-Deliveries do not report all red required checks of the bot's pull requests (MT9): a check of the base names no pull
-request, and a check that a job's own token started sends no webhook. Reading them takes at most two requests for each
-of the newest pull requests, and none if the bot made none.
-"""
+"""Checks everything that waits, for the Action and `plangate sweep`."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from bot.clock import SystemClock
 from bot.compose.github import HostSetup
 from bot.config.environment import redactor_for
-from bot.config.maintenance_task import MaintenanceTask
-from bot.config.settings import Settings
+from bot.config.maintenance import MaintenanceTask
+from bot.config.settings import Secret, Settings
 from bot.core.errors import Misconfigured, PlangateError
 from bot.core.names import ThreadAddress
+from bot.core.secrets.redaction import Redactor
+from bot.github import repository
+from bot.github.client import GitHubClient
 from bot.github.repository import Address
+from bot.github.tokens import StaticToken
 from bot.logs import setup
-from bot.service.connections import ServedRepository
+from bot.service.connections import ServedRepository, github_client
 from bot.service.github_host import GitHubHost, TrackedTask
 from bot.service.inbox import Inbox
 from bot.service.maintenance_pass import MaintenancePass, TaskStatus, next_due
 from bot.service.worker import sweep_with
+
+# --- The switch of the workflow that looks for reactions: on while a thread waits for people, off while none does
+
+SWEEP: Final = "plangate-sweep.yml"
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSwitch:
+    """Switches the sweep of one repository, with the job's own token: the workflow grants it `actions: write`."""
+
+    client: GitHubClient
+    at: Address
+
+    async def turn(self, *, on: bool) -> None:
+        """Switch the sweep on or off, unless it is so already.
+
+        Raises Missing if the repository has no sweep, Refused if the job may not switch it, and Transient.
+        """
+        if (await repository.workflow_state(self.client, self.at, SWEEP) == "active") != on:
+            await (repository.enable if on else repository.disable)(self.client, self.at, SWEEP)
+
+
+def sweep_switch(settings: Settings, at: Address, token: Secret) -> SweepSwitch:
+    """Return the switch of a repository's sweep, for the job with that token."""
+    return SweepSwitch(github_client(settings, StaticToken(token.reveal), SystemClock(), redactor=Redactor()), at)
+
+
+# --- One check of everything that waits, for `plangate sweep`; periodic work that no delivery reports; and tasks by
+#     hand
+# Deliveries do not report all red required checks of the bot's pull requests (MT9): a check of the base names no pull
+# request, and a check that a job's own token started sends no webhook. Reading them takes at most two requests for
+# each
+# of the newest pull requests, and none if the bot made none.
 
 SHOWN: Final = 5
 """Number of next due times that are listed for a task."""

@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING
 
 from bot.agent.limits import Ledger
 from bot.agent.resources import HumanAvailability, SessionResources
-from bot.compose.canaries import plant_canary
-from bot.compose.job_environment import JobEnvironment, job_of, place_on_github
+from bot.compose.job_environment import (
+    JobEnvironment,
+    fetch_image_block,
+    job_of,
+    picture_fetcher_of,
+    place_on_github,
+    plant_canary,
+)
 from bot.compose.parts import (
     agents_of,
     collector_of,
@@ -23,50 +29,41 @@ from bot.compose.parts import (
     web_of,
     work_settings,
 )
-from bot.compose.picture_source import fetch_image_block, picture_fetcher_of
 from bot.compose.receipts import CheckedReceipts, receipt_key
 from bot.config.environment import configuration
 from bot.config.settings import RECEIPTS, Settings
-from bot.core.actor import Actor
 from bot.core.errors import Refused
 from bot.core.names import CommitId, RepositoryId, ThreadAddress, ThreadNumber
-from bot.core.secrets.canary import CanaryAlarm
-from bot.core.secrets.redaction import Redactor
+from bot.core.secrets.redaction import CanaryAlarm, Redactor
+from bot.core.turn import Actor
 from bot.core.work import ThreadLocation
 from bot.github import repository
-from bot.github.approval_check import ApprovalChecks
 from bot.github.attached_pictures import AttachedPictures
-from bot.github.attribution import Attribution
+from bot.github.checks import PullCheckReader, PullChecksGateway
+from bot.github.deliveries import KnownBot
 from bot.github.dialogue import DialogueSettings, GitHubDialogue
-from bot.github.issue_operations import IssueOperations
-from bot.github.parsed_texts import ParsedTextCache
 from bot.github.permissions import Roles
 from bot.github.publishing_facts import PublishingReader
-from bot.github.pull_checks import PullCheckReader, PullChecksGateway
-from bot.github.pulls import GitHubPulls
-from bot.github.reach import repository_by_name
-from bot.github.relevance import KnownBot
+from bot.github.pulls import ApprovalChecks, GitHubPulls
+from bot.github.repository import repository_by_name
 from bot.github.repository_reader import GitHubReader
-from bot.github.task_checks import TaskGateway
-from bot.github.turns import BotIdentity
+from bot.github.tasks import IssueOperations, TaskGateway
+from bot.github.thread_quotes import Attribution
+from bot.github.turns import BotIdentity, ParsedTextCache
 from bot.ports import Clock, Journal
-from bot.receipts.envelope import is_receipt_of, sign_statement
-from bot.receipts.signing_keys import with_current_key_file
+from bot.receipts.envelope import is_receipt_of, sign_statement, with_current_key_file
 from bot.service.configurations import Configurations
 from bot.service.connections import WRITING_CHECKS, Connections, RepositoryAccess, key_of, speaks_as_job
-from bot.service.overview.recording_journal import RecordingJournal
+from bot.service.overview.recorder import RecordingJournal
 from bot.store.git_journal import GitJournal
-from bot.store.keys import marker_key
 from bot.store.receipt_refs import Issuer, ReceiptRefs
+from bot.store.sealing import marker_key
 from bot.store.transcripts import SpooledTranscripts
 from bot.telemetry import Counters, Telemetry
-from bot.workflow.journal.fence import Fence
-from bot.workflow.journal.state_cache import StateCache
-from bot.workflow.thread_context import ThreadContext, WorkSettings, no_agent_types
+from bot.workflow.thread_context import Fence, StateCache, ThreadContext, WorkSettings, no_agent_types
 from bot.workspace.mirror import Mirror, mirrors
-from bot.workspace.publish import Publishing
+from bot.workspace.publish import Publishing, Screen
 from bot.workspace.remote import RemoteRepository
-from bot.workspace.screening import Screen
 from bot.workspace.workspace import GitWorkspace
 
 if TYPE_CHECKING:

@@ -1,20 +1,16 @@
-"""A worker without HTTP: `plangate worker`, on any machine that reaches the database and GitHub.
-
-With it come the commands that bring the database up to date and fill it again.
-"""
+"""Joins the parts of a service's process: the worker, and the read model."""
 
 import asyncio
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from functools import partial
 from typing import Final
 
 from bot.clock import SystemClock
 from bot.compose.github import HostSetup
-from bot.compose.overview_parts import recorder_of
 from bot.compose.sweep import check_red_pulls
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
@@ -22,9 +18,12 @@ from bot.core.errors import Misconfigured
 from bot.core.secrets.redaction import Redactor
 from bot.logs import say, setup
 from bot.service.github_host import GitHubHost
-from bot.service.maintenance_rounds import MaintenanceRounds, ServiceHost
+from bot.service.maintenance_pass import MaintenanceRounds, ServiceHost
 from bot.service.notifier import Notifier
-from bot.service.overview.recorder import Recorder
+from bot.service.overview.overview import Overview, SentDeliveries, ServiceState
+from bot.service.overview.recorder import Announcements, JournalReader, Recorder
+from bot.service.overview.thread_index import FILE, FileIndex, PostgresIndex
+from bot.service.overview.transcript_views import StoredTranscripts
 from bot.service.queue.job_worker import GRACE_SECONDS
 from bot.service.queue.jobs import Jobs
 from bot.service.reconcile import Reconciler
@@ -33,6 +32,42 @@ from bot.service.worker import CLOSING_SECONDS
 from bot.store.postgres.database import VARIABLE, Database
 from bot.store.postgres.migrations import migrate, require_current
 from bot.telemetry import Counters
+
+# --- Joins the read model to the journals and transcripts of the repositories that a service serves ------------------
+
+
+def recorder_of(settings: Settings, redactor: Redactor) -> Recorder:
+    """Return the recorder of the thread index: in the database if there is one, else in the data directory."""
+    database = settings.database
+    index = PostgresIndex(database.reveal()) if database else FileIndex(settings.data_dir / FILE)
+    return Recorder(index, Announcements(), redactor, settings.github.server_url)
+
+
+def overview_of(
+    service: Service,
+    host: GitHubHost,
+    recorder: Recorder,
+    rounds: MaintenanceRounds,
+    *,
+    open_streams: Callable[[], int],
+) -> Overview:
+    """Return the read model of a service."""
+    return Overview(
+        recorder.index,
+        JournalReader(host.thread_journal, host.clock),
+        recorder.announcements,
+        recorder.redactor,
+        recorder.server_url,
+        host.mention,
+        ServiceState(service, open_streams, host.connections.reported_limits),
+        SentDeliveries(host.connections),
+        StoredTranscripts(host.connections),
+        rounds.next_due,
+    )
+
+
+# --- A worker without HTTP: `plangate worker`, on any machine that reaches the database and GitHub -------------------
+# With it come the commands that bring the database up to date and fill it again.
 
 HAND_BACK_SECONDS: Final = GRACE_SECONDS + 2 * CLOSING_SECONDS
 """Maximum time that a worker takes to end, in which sessions reach their next step and go back to the queue."""

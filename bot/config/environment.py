@@ -1,8 +1,4 @@
-"""Reads the settings once: the environment (operators), and .github/plangate.yml of the default branch (maintainers).
-
-Only this module reads os.environ and the configuration file. Precedence: flag, environment, file, default. Secrets have
-a type that never prints.
-"""
+"""Reads the settings once: the environment of operators, and .github/plangate.yml of the default branch."""
 
 import json
 import os
@@ -15,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from bot.config.saved_app import with_saved_app
 from bot.config.settings import (
     PARTIAL_CLONE_MB,
     PATH,
@@ -29,10 +24,68 @@ from bot.config.settings import (
 )
 from bot.core.errors import Misconfigured
 from bot.core.secrets.redaction import Redactor, Values
+from bot.core.transcript import decode_json
 
 if TYPE_CHECKING:
     from bot.config.repository_file import Configuration
 
+# --- Reads the GitHub App that the set-up in the browser saved -------------------------------------------------------
+# It is one file in the data directory, with mode 0600: a JSON object whose keys are names of variables. Variables of
+# the
+# environment take precedence, and if they say who the bot is, the file does not count at all.
+
+FILE: Final = "github-app.json"
+VARIABLES: Final = (
+    "PLANGATE_APP_ID",
+    "PLANGATE_PRIVATE_KEY",
+    "PLANGATE_WEBHOOK_SECRET",
+    "PLANGATE_CLIENT_ID",
+    "PLANGATE_CLIENT_SECRET",
+    "GITHUB_SERVER_URL",
+    "GITHUB_API_URL",
+    "GITHUB_GRAPHQL_URL",
+)
+"""The variables that the file may set. The addresses are those of the server that has the App."""
+_ACCOUNTS: Final = frozenset(
+    ("PLANGATE_APP_ID", "PLANGATE_PRIVATE_KEY", "PLANGATE_PRIVATE_KEY_PATH", "PLANGATE_GITHUB_TOKEN")
+)
+
+
+def with_saved_app(env: Mapping[str, str], data_dir: Path) -> dict[str, str]:
+    """Return the variables, with those of the saved App where the environment sets none.
+
+    Raises Misconfigured if the file cannot be read.
+    """
+    if env.keys() & _ACCOUNTS:
+        return dict(env)
+    return {**_saved_variables(data_dir / FILE), **env}
+
+
+def _saved_variables(path: Path) -> dict[str, str]:
+    try:
+        variables = decode_json(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise Misconfigured(
+            f"the App's credentials cannot be read: {error.strerror}", where=str(path), fix="let this user read it"
+        ) from None
+    except ValueError:
+        variables = None
+    if not isinstance(variables, dict) or not all(isinstance(value, str) for value in variables.values()):
+        raise Misconfigured(
+            "not the credentials of an App",
+            where=str(path),
+            fix="restore the file, or delete it and set up the App again",
+        )
+    return {name: variables[name] for name in VARIABLES if name in variables}
+
+
+# --- Reads the settings once: the environment (operators), and .github/plangate.yml of the default branch
+# (maintainers).
+# Only this module reads os.environ and the configuration file. Precedence: flag, environment, file, default. Secrets
+# have
+# a type that never prints.
 
 # Variables that hold secrets, ours or another program's. None of their values may be shown (PR4).
 _SECRETS = {
@@ -74,7 +127,7 @@ _LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 def settings(environ: Mapping[str, str] | None = None) -> Settings:
     """Return the settings in the environment. Raises Misconfigured, which names the variable. Empty counts as unset.
 
-    Who the bot is may also be known from the set-up in the browser (bot/config/saved_app.py).
+    Who the bot is may also be known from the set-up in the browser (bot/config/environment.py).
     """
     env = environment_variables(environ)
     env = with_saved_app(env, _data_dir(env))

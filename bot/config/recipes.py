@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bot.config.maintenance_task import MaintenanceTask
+from bot.config.maintenance import MaintenanceTask
 from bot.config.repository_file import validate_yaml
 from bot.core.errors import Misconfigured
 from bot.core.maintenance import ScheduledTask

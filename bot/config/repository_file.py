@@ -9,13 +9,13 @@ from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
-from bot.config.maintenance_task import MaintenanceTask, Tasks
-from bot.core.actor import Askers, Role
+from bot.config.maintenance import MaintenanceTask, Tasks
 from bot.core.approval import Policy
 from bot.core.errors import Misconfigured
-from bot.core.hosts import require_host_pattern
+from bot.core.names import split_rule
+from bot.core.network import require_host_pattern
 from bot.core.paths import PathClass
-from bot.core.tool_rule import split_rule
+from bot.core.turn import Askers, Role
 
 LARGEST: Final = 256 * 1024
 DEEPEST: Final = 20

@@ -1,15 +1,53 @@
-"""The brief of an execution session: everything that it knows of the work when it begins (K1). Pure.
-
-People's words are quoted line by line, so that no heading in them passes for one of the brief.
+"""What a session reads of its work and of others' words, which must not look like the harness, and their trust (K1, K8,
+S11a, A9). Pure.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, StrEnum
 from typing import Final
 
+from bot.core.codepoints import with_visible_codepoints
 from bot.core.comment import contract, finding_list
 from bot.core.markdown.elements import code
 from bot.core.plan import PlanDocument
+
+# --- Escapes text from others before it enters a history: data must not look like the harness (S11a) -----------------
+
+_HARNESS: Final = re.compile(
+    r"<\s*(?:/\s*)?system-reminder\b|^[^\S\n]*(?:human|user|assistant|system)[^\S\n]*:|^[^\S\n]*\[harness",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Matches blanks within one line only.
+
+A match that may span lines is retried at every line, and a page has thousands.
+"""
+
+_TAG: Final = re.compile(r"(?<!\\)<(?=\s*(?:/\s*)?system-reminder\b)", re.IGNORECASE)
+
+
+def escape_reminders(text: str) -> str:
+    """Escape text that imitates the tags of reminders, and nothing else.
+
+    For the words of people whom the session is to follow: they have authority over the work, but may not speak as the
+    harness. Text that is already escaped stays as it is.
+    """
+    return _TAG.sub(r"\\<", text)
+
+
+def escape_harness_markup(text: str) -> str:
+    """Escape text that imitates reminders, roles, or harness markers."""
+    return _HARNESS.sub(lambda match: match.group(0).replace("<", "\\<").replace(":", "\\:").replace("[", "\\["), text)
+
+
+def as_data(text: str) -> str:
+    """Return a sub-agent's text as data: escaped, with every invisible code point as ‹U+XXXX›."""
+    return escape_harness_markup(with_visible_codepoints(text))
+
+
+# --- The brief of an execution session: everything that it knows of the work when it begins (K1). Pure ---------------
+# People's words are quoted line by line, so that no heading in them passes for one of the brief.
 
 _EDITED: Final = (
     "The text of the request is left out: it was edited after it was posted, or somebody else wrote it. "
@@ -85,3 +123,117 @@ def _plan(plan: PlanDocument) -> list[str]:
     notes = ["## Notes of the planner", plan.notes] if plan.notes else []
     findings = ["## Findings", finding_list(plan.findings)] if plan.findings else []
     return [head, plan.markdown, *notes, *findings, "## What you may do", contract(plan)]
+
+
+# --- What a session reads of its repository on GitHub: the query, and the result as attributed passages (K8) ---------
+
+
+class Topic(StrEnum):
+    """What a query is about."""
+
+    ISSUE = "issue"
+    PULL_REQUEST = "pull_request"
+    """The description, the changed files, the reviews, and their comments."""
+    DIFF = "diff"
+    COMMENTS = "comments"
+    CHECKS = "checks"
+    """Check runs, and the end of each failed job's log."""
+    COMMIT = "commit"
+    LINKED = "linked"
+    """The issues that a pull request closes, or the pull requests that close an issue."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryQuery:
+    """One query. It names no repository: there is only the one of the thread."""
+
+    topic: Topic
+    number: int = 0
+    """The issue or pull request; 0 if the query names a commit."""
+    commit: str = ""
+    """A commit id in hex."""
+    path: str = ""
+    """A file or folder that restricts a diff; "" for all files."""
+    page: int = 1
+    strangers: bool = False
+    """Whether to include text that people who may not ask may have written. If not, it is withheld unread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A text, and above it a line of ours that attributes it."""
+
+    head: str
+    """Contains nothing that anybody chose, apart from logins."""
+    text: str
+    foreign: bool = False
+    """Whether people who may not ask may have written the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryText:
+    """The result of a query."""
+
+    passages: tuple[Passage, ...]
+    more: bool = False
+    """Whether there is a next page."""
+
+
+# --- Every entrance of words from outside into a session, and whose words they count as (A9) -------------------------
+# Rules
+# - What the table does not list enters no session. `tests/stories/github/test_entrances.py` looks at what planning
+#   reads.
+# - Once a session has read strangers' words, no standing approval covers its plan (MT6), and its sub-agents that only
+#   read are restricted (S9).
+
+
+class EntranceTrust(StrEnum):
+    """Whose words an entrance brings."""
+
+    PROJECT = "project"
+    """Of people who can push to the default branch, and of the harness itself."""
+    AUTHOR = "author"
+    """Looked up text by text: strangers' unless people who may ask wrote it and nobody else edited it."""
+    STRANGERS = "strangers"
+    """Of anybody. What was fetched, or what ran with a network, says what a server wants it to say."""
+
+
+class Entrance(Enum):
+    """A way by which words get into a session, and whose words it brings."""
+
+    TASK = "prompt of a scheduled task or recipe", EntranceTrust.PROJECT
+    REQUEST = "requests and additions on the thread, mails among them, and their pictures", EntranceTrust.AUTHOR
+    ANSWER = "answers to questions", EntranceTrust.AUTHOR
+    THREAD = "rest of the thread: titles, labels, posts, pictures, branches, and diff", EntranceTrust.AUTHOR
+    EARLIER_PLANS = "earlier plans of the thread, and findings that people decided on", EntranceTrust.AUTHOR
+    OFFLINE_CHECK = "output of a task's check without a network", EntranceTrust.PROJECT
+    NETWORK_CHECK = "output of a task's check that can reach a host", EntranceTrust.STRANGERS
+    GITHUB_CHECK = "output of a task's check that asks GitHub", EntranceTrust.STRANGERS
+    RED_CHECKS = "output and logs of red checks of the bot's pull request", EntranceTrust.STRANGERS
+    PLACE = "names of the repository, its default branch, and files; newest commits", EntranceTrust.PROJECT
+    MEMORY = "project memory and types of sub-agents", EntranceTrust.PROJECT
+    FILES = "files of the checkout, and what commands without a network print about them", EntranceTrust.PROJECT
+    GITHUB = "issues, pull requests, commits, and check runs, read on GitHub", EntranceTrust.AUTHOR
+    WEB = "pages and results of searches of the web", EntranceTrust.STRANGERS
+    REPORTS = "reports of sub-agents, each marked by what it read", EntranceTrust.AUTHOR
+    OWN = "what the session said itself", EntranceTrust.PROJECT
+
+    def __init__(self, words: str, trust: EntranceTrust) -> None:
+        self.words, self.trust = words, trust
+
+    @property
+    def brings_strangers(self) -> bool:
+        """Whether all of its words count as strangers'."""
+        return self.trust is EntranceTrust.STRANGERS
+
+
+_TOOLS: Final = {
+    Entrance.FILES: "Read NotebookRead LS Glob Grep Bash BashOutput KillShell Write Edit MultiEdit NotebookEdit",
+    Entrance.OWN: "TodoRead TodoWrite exit_plan_mode SubmitReview resource_request",
+    Entrance.ANSWER: "AskUserQuestion",
+    Entrance.GITHUB: "GitHubRead",
+    Entrance.WEB: "WebFetch WebSearch",
+    Entrance.REPORTS: "Task",
+}
+TOOLS: Final[Mapping[str, Entrance]] = {tool: entrance for entrance, tools in _TOOLS.items() for tool in tools.split()}
+"""What the result of each tool brings."""

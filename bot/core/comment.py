@@ -10,13 +10,11 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Final
 
-from bot.core.actor import Actor
 from bot.core.approval import Reason, Verdict
+from bot.core.codepoints import mark_beyond_ascii, mark_lookalikes
 from bot.core.errors import Refused
 from bot.core.gate import Stage
-from bot.core.lines import line_matcher
-from bot.core.lookalikes import mark_beyond_ascii, mark_lookalikes
-from bot.core.maintenance import TaskFinding
+from bot.core.maintenance import Operation, OperationKind, TaskFinding
 from bot.core.markdown.elements import (
     cell,
     code,
@@ -26,10 +24,11 @@ from bot.core.markdown.elements import (
     first_items,
     first_values,
     fitting_items,
+    line_matcher,
     table,
 )
-from bot.core.operations import Operation, OperationKind
 from bot.core.plan import Hidden, PlanDocument, disarm_text
+from bot.core.turn import Actor
 
 OVERTAKEN: Final = "the pull request was merged or closed, or its branch moved, after the plan was made"
 REASONS: Final[Mapping[Reason, str]] = MappingProxyType(

@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from bot.core.actor import Actor
 from bot.core.approval import Candidate, Opinion, Policy, Snapshot, Verdict, VerdictOutcome
 from bot.core.names import CommitId
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
 from bot.core.transcript import Json
+from bot.core.turn import Actor
 
 
 @dataclass(frozen=True, slots=True)

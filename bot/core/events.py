@@ -12,18 +12,16 @@ from typing import Any, Final, TypeAlias, get_args
 
 from bot.core import plan as plans
 from bot.core import question
-from bot.core.actor import Actor
 from bot.core.decision_evidence import DecisionEvidence
-from bot.core.entry import Entry, JournaledTurn, ModeChange
 from bot.core.errors import Broken, Refused
-from bot.core.moves import MoveEvent
+from bot.core.moves import Entry, JournaledTurn, ModeChange, MoveEvent
 from bot.core.names import CommitId
 from bot.core.notes import Note, Unknown
 from bot.core.plan import Hidden, PlanDocument
 from bot.core.question import Asking, Grant
-from bot.core.review import Review
 from bot.core.transcript import Json
-from bot.core.work import PushedWork
+from bot.core.turn import Actor
+from bot.core.work import PushedWork, Review
 
 JournalEvent: TypeAlias = MoveEvent | Note
 """Every kind of journal entry; `kind` names it."""

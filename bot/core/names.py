@@ -1,10 +1,15 @@
-"""Identifiers, and the names that are visible outside: branches, refs, slugs."""
+"""Identifiers, and the names that are visible outside: branches, refs, slugs, and rules about tools."""
 
 import hashlib
 import re
 import unicodedata
 from dataclasses import dataclass, field
-from typing import NewType
+from typing import Final, NewType
+
+from bot.core.errors import Misconfigured
+from bot.core.network import require_host_pattern
+
+# --- Identifiers, and the names that are visible outside: branches, refs, slugs --------------------------------------
 
 RepositoryId = NewType("RepositoryId", int)
 ThreadNumber = NewType("ThreadNumber", int)
@@ -102,3 +107,29 @@ def local_repository(location: str) -> RepositoryId:
 def is_commit(text: str) -> bool:
     """Return whether a text is a full commit id (SHA-1 or SHA-256, lower-case hex), the only form passed to git."""
     return _COMMIT.fullmatch(text) is not None
+
+
+# --- The written form of a rule about calls of tools: ``Tool`` or ``Tool(pattern)``, such as ``Bash(git diff:*)``
+# What a pattern covers is decided in bot/agent/permissions.
+
+FETCH: Final = "WebFetch"
+DOMAIN: Final = "domain:"
+EVERYTHING: Final = "*"
+_RULE: Final = re.compile(r"(?P<tool>[A-Za-z_]+)(?:\((?P<pattern>.*)\))?")
+
+
+def split_rule(text: str) -> tuple[str, str]:
+    """Return the tool and the pattern of a rule; ``*`` stands for no pattern.
+
+    Raises Misconfigured, with the form that the rule should have.
+    """
+    match = _RULE.fullmatch(text.strip())
+    if match is None:
+        raise Misconfigured(f"not a tool rule: {text!r}", where="tools", fix="write Tool or Tool(pattern)")
+    tool, covered = match["tool"], match["pattern"] or EVERYTHING
+    if tool == FETCH and covered.removeprefix(DOMAIN) != EVERYTHING:
+        if not covered.startswith(DOMAIN):
+            raise Misconfigured(f"not a rule for {FETCH}: {text!r}", where="tools", fix=f"write {FETCH}(domain:NAME)")
+        # A name in another spelling would match nothing, and so deny nothing.
+        require_host_pattern(covered.removeprefix(DOMAIN))
+    return tool, covered

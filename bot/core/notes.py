@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, TypeAlias
 
-from bot.core.entry import EntryFacts, JournaledTurn
+from bot.core.moves import EntryFacts, JournaledTurn
 from bot.core.names import Digest
 from bot.core.transcript import Json
 from bot.core.work import PushedWork

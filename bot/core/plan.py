@@ -14,10 +14,9 @@ from typing import Any, Self
 
 from bot.core.codepoints import as_numbers, with_printable_signs
 from bot.core.errors import Refused
-from bot.core.hosts import tier_of_hosts
-from bot.core.maintenance import TaskFinding
+from bot.core.maintenance import Operation, TaskFinding
 from bot.core.names import SHORT_DIGEST, CommitId, Digest, RepositoryId, ThreadNumber
-from bot.core.operations import Operation
+from bot.core.network import tier_of_hosts
 from bot.core.paths import Further, Tier, in_scope, tier_of
 
 FORMAT = 1

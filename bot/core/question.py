@@ -13,8 +13,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from bot.core.actor import Actor, Role
 from bot.core.names import ToolUseId
+from bot.core.turn import Actor, Role
 
 ALL: Final = "That is all"
 ALLOW, ALLOW_PLAN, DENY = "Allow once", "Allow for this plan", "Deny"

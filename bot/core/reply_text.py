@@ -1,17 +1,25 @@
-"""Answers to commands and to closing a thread, and notices of what keeps a thread from going on. Pure.
+"""What the bot answers to commands and questions, why a thread cannot go on, and a task's tracking issue. Pure."""
 
-`mention` is the bot's name here. Every command offered to people is spelled as they have to write it.
-"""
-
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
 from bot.core.approval import Reason, Verdict
-from bot.core.comment import REASONS, how_to_retry, mode_sign, mode_text, reasons, todo_list
+from bot.core.codepoints import with_visible_codepoints
+from bot.core.comment import NAMED, REASONS, attribution, how_to_retry, mode_sign, mode_text, reasons, todo_list
 from bot.core.gate import Stage
-from bot.core.lines import shorten_line
-from bot.core.markdown.elements import code, first_values
-from bot.core.plan import PlanDocument
+from bot.core.maintenance import ScheduledTask, TaskFinding
+from bot.core.markdown.elements import cell, code, fenced_block, first_items, first_values, shorten_line, table
+from bot.core.markdown.inert import inert_markdown
+from bot.core.plan import PlanDocument, disarm_text
+from bot.core.question import ALL, Asking, AskKind, Grant, IgnoredAnswer, IgnoreReason, Option, Question, Reply
+from bot.core.thread.task import TaskOccurrence
+
+# --- Answers to commands and to closing a thread, and notices of what keeps a thread from going on. Pure -------------
+# `mention` is the bot's name here. Every command offered to people is spelled as they have to write it.
 
 NO_PLAN_WAITS: Final = "No plan is waiting for approval here."
 EDITED: Final = (
@@ -237,3 +245,192 @@ def void_plan(plan: PlanDocument) -> str:
 def approval_on_hold(plan: PlanDocument, why: str) -> str:
     """Render the answer to an approval of a plan that waits because nothing can be decided here."""
     return f"Plan {plan.plan} ({plan.short_digest}) is on hold: {why}. Fix that, and the approval counts."
+
+
+# --- Texts of questions to people, and of answers to the session. Pure, beside core/comment.py -----------------------
+
+_NOT_COUNTED: Final[Mapping[IgnoreReason, str]] = MappingProxyType(
+    {
+        IgnoreReason.MAY_NOT: "ticked a box, but may not answer this: somebody who may must untick and tick it",
+        IgnoreReason.CHANGED: "changed more of my question than its boxes, so that edit doesn't count: "
+        "untick the boxes and tick them again",
+        IgnoreReason.EDITED: "the answer was edited, so it doesn't count: answer in a new comment",
+        IgnoreReason.BY_MAIL: "the answer was sent by mail, so it doesn't count: tick a box or comment on GitHub",
+        IgnoreReason.ONE_ONLY: "a question that takes one answer has several ticked boxes: leave one",
+    }
+)
+WHO_MAY_STEER: Final = "people who may approve"
+WHO_MAY_ASK: Final = "people who may ask me"
+
+
+def question_text(asking: Asking, who: str) -> str:
+    """Render what a session asks. Its boxes are the last ones in the text, in the order of the options.
+
+    The same question gives the same text in every version: threads in flight compare it with what GitHub shows.
+    """
+    if asking.matter is AskKind.PERMISSION:
+        about = fenced_block(with_visible_codepoints(asking.subject))
+        means = f"\n\nWhat it does, in a model's words: {_inert_label(asking.meaning)}" if asking.meaning else ""
+        head = f"## ⏸ May I use {code(asking.tool)}?\n\n{about}{means}\n\nWhy I ask: {_inert_label(asking.why)}."
+        words = "`allow`, `allow for this plan` or `deny WHY`"
+        how = f"Tick one box, or comment {words}. What counts is what {who} say; the work waits until then."
+    else:
+        head = "## ⏸ I have a question"
+        how = f"{_how_to_choose(asking)} Or answer in a comment, in your own words. What counts is what {who} say."
+    questions = [_question(number, question, asking) for number, question in enumerate(asking.questions, 1)]
+    last = [f"- [ ] {ALL}"] if asking.closed_by_box else []
+    return "\n\n".join([head, how, *questions, *last]) + "\n"
+
+
+def not_counted(findings: Sequence[IgnoredAnswer]) -> str:
+    """Render why something that looks like an answer does not count."""
+    clauses = [attribution(finding.actor) + _NOT_COUNTED[finding.why] for finding in findings]
+    return f"I'm still waiting for an answer. {'; '.join(first_items(clauses, NAMED))}."
+
+
+def question_expired(days: float, mention: str) -> str:
+    """Render that nobody answered in time."""
+    return f"Nobody answered within {days:g} days, so I stopped waiting. Use {how_to_retry(mention)} to ask again."
+
+
+def reply_text(asking: Asking, reply: Reply) -> str:
+    """Return an answer as the model receives it: the result of the call that waited."""
+    who = f"@{reply.by.login}"
+    if reply.grant is Grant.NO:
+        return f"Denied by {who}" + (f", who says: {reply.words}" if reply.words else ". Do it another way, or stop.")
+    if reply.grant is not None:
+        return f"Allowed by {who}."
+    if reply.words:
+        return f"{who} answered in words: {reply.words}"
+    rows = (
+        f'"{question.text}": {", ".join(labels) or "nothing chosen: decide yourself"}'
+        for question, labels in zip(asking.questions, reply.chosen, strict=True)
+    )
+    return f"{who} answered.\n" + "\n".join(rows)
+
+
+def _question(number: int, question: Question, asking: Asking) -> str:
+    label = f"**{number}. {_inert_label(question.header)}** " if asking.matter is AskKind.QUESTION else ""
+    hint = " *(choose any)*" if question.several else ""
+    return "\n".join([f"{label}{_inert_label(question.text)}{hint}\n", *map(_option, question.options)])
+
+
+def _option(option: Option) -> str:
+    return f"- [ ] {_inert_label(option.label)}" + (
+        f": {_inert_label(option.description)}" if option.description else ""
+    )
+
+
+def _how_to_choose(asking: Asking) -> str:
+    if asking.closed_by_box:
+        return f"Tick what you choose, then the last box, {ALL!r}."
+    return "Tick one box of each question." if len(asking.questions) > 1 else "Tick one box."
+
+
+def _inert_label(text: str) -> str:
+    """Return the model's text as one line that is inert where it is posted (X2)."""
+    line = " ".join(text.split())
+    inert = inert_markdown(line).strip()
+    return inert if "\n" not in inert else code(line)
+
+
+# --- The tracking issue of a scheduled task (MT2): what it shows, and its boxes. Pure --------------------------------
+# The text is made only from the journal and set by edits, so that it is always whole and never a flood of comments.
+
+RUN_NOW: Final = "Run now"
+OFFER_AGAIN: Final = "Offer again: "
+ROWS: Final = 10
+REJECTED_SHOWN: Final = 50
+"""Rejected findings that are shown, the newest ones."""
+REMOVED: Final = "This task is not in the configuration, so it does not run."
+"""The warning above the issue of a task that somebody took out of the configuration, or gave another name."""
+PROMPT_SHOWN: Final = 2_000
+"""Characters of the prompt that are shown."""
+_WARNS: Final = "> [!WARNING]\n> "
+_WARNING: Final = re.compile(rf"\A{re.escape(_WARNS)}[^\n]*\n\n")
+_TICKED: Final = re.compile(r"^- \[[xX]\] (.+?)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class TrackingView:
+    """All that the issue shows."""
+
+    task: ScheduledTask
+    when: str
+    """The schedule in words."""
+    next_due: datetime
+    """In the task's time zone."""
+    occurrences: Sequence[TaskOccurrence] = ()
+    """Newest first."""
+    rejected: Sequence[TaskFinding] = ()
+    """Oldest first."""
+
+
+def tracking_title(task: str) -> str:
+    """Return the title of a task's issue. It is for people: the issue is found by its marker."""
+    return f"Scheduled task: {task}"
+
+
+def tracking_body(view: TrackingView) -> str:
+    """Render the issue's text, without its marker."""
+    parts = [_head(view), f"- [ ] {RUN_NOW}", "### Last occurrences", _occurrence_table(view.occurrences)]
+    if view.rejected:
+        boxes = "\n".join(f"- [ ] {offer_again_label(finding)}" for finding in view.rejected[-REJECTED_SHOWN:])
+        parts += ["### Rejected", "I won't offer these again unless somebody who may ask ticks a box.", boxes]
+    parts.append(
+        "_I keep this text up to date. I post the plans of this task below, and they wait for approval as usual._"
+    )
+    return "\n\n".join(parts)
+
+
+def offer_again_label(finding: TaskFinding) -> str:
+    """Return the text beside the box that brings a rejected finding back."""
+    return f"{OFFER_AGAIN}{code(finding.title)} ({code(finding.id)})"
+
+
+def ticked_labels(body: str) -> tuple[str, ...]:
+    """Return the texts beside all boxes that are ticked."""
+    return tuple(match.group(1) for match in _TICKED.finditer(body.replace("\r\n", "\n")))
+
+
+def with_warning(body: str, warning: str) -> str:
+    """Return an issue's text below a one-line warning that says why the task does not run; "" means no warning."""
+    text = _WARNING.sub("", body.replace("\r\n", "\n"))
+    return f"{_WARNS}{warning}\n\n{text}" if warning else text
+
+
+def mistake_warning(mistake: str) -> str:
+    """Return the warning that the configuration has a mistake; "" for none."""
+    quoted = code(" ".join(mistake.split()))
+    return f"No scheduled task runs, because the configuration has a mistake: {quoted}" if mistake else ""
+
+
+def _head(view: TrackingView) -> str:
+    task = view.task
+    due = f"Next due: {view.next_due:%Y-%m-%d %H:%M} {task.timezone}."
+    lines = [f"**{task.name}** runs {view.when}, {task.timezone}. {due}"]
+    if task.recipe:
+        lines.append(f"Recipe: {code(task.recipe)}")
+    if task.prompt:
+        prompt = task.prompt if len(task.prompt) <= PROMPT_SHOWN else f"{task.prompt[:PROMPT_SHOWN]}…"
+        lines.append(fenced_block(disarm_text(prompt), "text"))
+    if task.check:
+        lines.append(f"A plan is only made if {code(task.check)} prints something.")
+    if task.standing:
+        paths = ", ".join(map(code, task.paths))
+        lines.append(
+            f"Once people have approved its first plan, the configuration approves plans that stay within {paths} "
+            "(`approval: standing`)."
+        )
+    return "\n\n".join(lines)
+
+
+def _occurrence_table(occurrences: Sequence[TaskOccurrence]) -> str:
+    rows = [_occurrence_row(occurrence) for occurrence in occurrences[:ROWS]]
+    return table("due (UTC) | outcome | cost", rows) if rows else "None yet."
+
+
+def _occurrence_row(occurrence: TaskOccurrence) -> str:
+    missed = f" ({occurrence.missed} earlier missed)" if occurrence.missed else ""
+    outcome = cell(f"{occurrence.outcome or 'at work'}{missed}")
+    return f"{occurrence.due:%Y-%m-%d %H:%M} | {outcome} | {f'${cost:.2f}' if (cost := occurrence.cost_usd) else ''}"

@@ -1,11 +1,163 @@
-"""Data about the work on a thread: its location, the checkout, the commit to make, and what was pushed."""
+"""The work on a thread: its place, its commit, its pull request or review, and what it used."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
+from operator import add, sub
+from typing import Any, Final, Self
 
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, run_branch, thread_branch
-from bot.core.pull import PullCommits
+from bot.core.transcript import Json
+
+# --- What work used: dollars, and tokens of the model. The journal has it with each entry that ends or interrupts
+#     work
+
+
+@dataclass(frozen=True, slots=True)
+class Consumption:
+    """Dollars and tokens. The tokens of prompts include those that the service read from, or wrote to, its cache."""
+
+    usd: float = 0.0
+    tokens_input: int = 0
+    tokens_output: int = 0
+
+    def __add__(self, other: "Consumption") -> "Consumption":
+        """Return the sum of both."""
+        return self._combine(other, add)
+
+    def __sub__(self, other: "Consumption") -> "Consumption":
+        """Return by how much this exceeds the other."""
+        return self._combine(other, sub)
+
+    def lower(self, other: "Consumption") -> "Consumption":
+        """Return the lower of each number."""
+        return self._combine(other, min)
+
+    def higher(self, other: "Consumption") -> "Consumption":
+        """Return the higher of each number."""
+        return self._combine(other, max)
+
+    def _combine(self, other: "Consumption", operation: Callable[[Any, Any], Any]) -> "Consumption":
+        """Return the result of an operation on each number of both."""
+        tokens = (operation(self.tokens_input, other.tokens_input), operation(self.tokens_output, other.tokens_output))
+        return Consumption(operation(self.usd, other.usd), *tokens)
+
+    @property
+    def dollars(self) -> float:
+        """Dollars as the journal stores them, with six digits after the point."""
+        return round(self.usd, 6)
+
+
+# --- The content of a pull request to open, an existing pull request, and its commits --------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PullCommits:
+    """The commits that a pull request is about."""
+
+    base: CommitId
+    """The tip of the branch that it goes into, as GitHub knows it. It may be newer than the merge base."""
+    head: CommitId
+
+
+@dataclass(frozen=True, slots=True)
+class PullOrder:
+    """The content of a pull request, made by the harness."""
+
+    branch: str
+    base: str
+    title: str
+    body: str
+    """At most 58,000 characters. GitHub silently drops a longer one."""
+    draft: bool = False
+    labels: tuple[str, ...] = ()
+    reviewers: tuple[str, ...] = ()
+    """Logins of the people to ask for a review. The pull request's author is skipped."""
+    commit: str = ""
+    """The head of the branch. A pull request of that commit is this one, even if its text changed since."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """An existing pull request."""
+
+    number: int
+    url: str
+    draft: bool = False
+    undone: tuple[str, ...] = ()
+    """Labels and reviewers that could not be set, and why. The pull request is valid without them."""
+
+
+# --- A review of a pull request as an answer: a summary, and findings at lines of its diff ---------------------------
+
+
+class Severity(StrEnum):
+    """How much a finding matters."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewFinding:
+    """Something that a review found at one line of a file, as the file is at the reviewed commit."""
+
+    path: str
+    line: int
+    severity: Severity
+    body: str
+
+    @property
+    def text(self) -> str:
+        """The finding as it is shown at its line."""
+        return f"**{self.severity.capitalize()}:** {self.body}"
+
+    @property
+    def place(self) -> str:
+        """Its place as a code span."""
+        return f"`{' '.join(self.path.replace('`', chr(39)).split())}:{self.line}`"
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What a session has to say about a pull request. It never approves, and never requests changes."""
+
+    summary: str
+    findings: tuple[ReviewFinding, ...]
+    commit: CommitId
+    """The head that was reviewed: the lines are those of this commit."""
+
+    @property
+    def text(self) -> str:
+        """The whole review as one text."""
+        return body_text(self.summary, self.findings)
+
+    def to_json(self) -> Json:
+        """Return the review as the journal holds it."""
+        findings = [
+            {"path": finding.path, "line": finding.line, "severity": str(finding.severity), "body": finding.body}
+            for finding in self.findings
+        ]
+        return {"summary": self.summary, "findings": findings, "commit": self.commit}
+
+    @classmethod
+    def from_json(cls, value: Json) -> Self:
+        """Read what `to_json` wrote."""
+        findings = (
+            ReviewFinding(finding["path"], finding["line"], Severity(finding["severity"]), finding["body"])
+            for finding in value["findings"]
+        )
+        return cls(value["summary"], tuple(findings), CommitId(value["commit"]))
+
+
+def body_text(summary: str, findings: Iterable[ReviewFinding]) -> str:
+    """Return a summary followed by the findings that are not shown at their lines."""
+    return "\n\n".join((summary, *(f"{finding.place}\n{finding.text}" for finding in findings)))
+
+
+# --- Data about the work on a thread: its location, the checkout, the commit to make, and what was pushed ------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +262,42 @@ class LocalRun(ThreadLocation):
     def new_branch(self, title: str, round_: int) -> str:  # noqa: ARG002 - as for every location
         """Return the name of the run's branch."""
         return run_branch(title, self.thread)
+
+
+# --- What sandboxed tools may do and use, and what one of their operations results in (T3a) --------------------------
+
+
+class Access(StrEnum):
+    """What a toolhost may do to its checkout."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """The result of one toolhost operation. An error is an answer for the model, not an exception."""
+
+    text: str
+    is_error: bool = False
+    blocks: tuple[Json, ...] = ()
+    """Content blocks in addition to the text: images."""
+    stamps: Mapping[str, str] = field(default_factory=dict)
+    """The state of files after the operation: path -> stamp (T4: Edit requires that the file was read)."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Facts for the harness, not for the model: exit_code, seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxBounds:
+    """The bounds of one sandbox; None means no bound of its own."""
+
+    memory_mb: int | None = None
+    memory_share: float = 1.0
+    """Share of the memory that every sandbox may use. The lesser of the two bounds holds."""
+    tmp_mb: int | None = None
+    file_bytes: int | None = None
+    """Size of the largest file that the sandbox reads."""
+
+
+UNBOUND: Final = SandboxBounds()

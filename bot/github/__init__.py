@@ -1,2 +1,1 @@
-"""Translates between GitHub's API and the core types. Decides nothing, and GitHub's JSON does not leave this
-package."""
+"""Translates between GitHub's API and the core types, and decides nothing. GitHub's JSON stays in this package."""

@@ -1,24 +1,27 @@
-"""Changes in repositories since a given time: first which repositories changed, then what was said there.
+"""What changed on GitHub that no webhook reports, and what a person asked on one day."""
 
-GitHub does not resend a lost webhook, so this module reads what it would have reported (W3). One query, at two points,
-asks a hundred repositories when their newest thread changed; only those that changed are read further. Saying, editing,
-labeling, or assigning anything on a thread moves its `updatedAt`. The result is only which threads to check; the check
-itself decides.
-https://docs.github.com/en/graphql/reference/objects#repository
-"""
-
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from bot.core.names import RepositoryId
-from bot.github.client import GitHubClient, Json
-from bot.github.errors import Missing, RateLimited, require_present
-from bot.github.people import WHO, time
+from bot.core.turn import Command, Turn, UnknownCommand, Verb, parse
+from bot.github.client import AT_ONCE, GitHubClient, Json
 from bot.github.repository import Address, repository_id
+from bot.github.responses import WHO, Missing, RateLimited, require_present, time
 from bot.github.threads import COMMENTS, GitHubThread, pull_request_fields, read_thread, subject
-from bot.github.turns import LABEL, BotIdentity
+from bot.github.turns import LABEL, BotIdentity, ParsedText, ParsedTextCache
+
+# --- Changes in repositories since a given time: first which repositories changed, then what was said there ----------
+# GitHub does not resend a lost webhook, so this module reads what it would have reported (W3). One query, at two
+# points,
+# asks a hundred repositories when their newest thread changed; only those that changed are read further. Saying,
+# editing,
+# labeling, or assigning anything on a thread moves its `updatedAt`. The result is only which threads to check; the
+# check
+# itself decides.
+# https://docs.github.com/en/graphql/reference/objects#repository
 
 NEWEST: Final = 20
 """Number of comments and reviews of a thread that are read here. A thread that may have more new ones is checked
@@ -180,3 +183,74 @@ def _parse_activity(node: Json) -> RepositoryActivity:
 def _newest(connection: Any) -> datetime | None:
     nodes = (connection or {}).get("nodes") or []
     return time(nodes[0]["updatedAt"]) if nodes else None
+
+
+# --- Detects changes of plan comments. GitHub sends no webhook for reactions, so they are polled: 100 comments for
+#     one point
+# https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api
+
+_QUERY: Final = """
+query ($ids: [ID!]!) {
+  nodes(ids: $ids) {
+    ... on IssueComment {
+      id
+      lastEditedAt
+      isMinimized
+      reactions(first: 1, orderBy: { field: CREATED_AT, direction: DESC }) { totalCount nodes { createdAt } }
+    }
+  }
+}
+"""
+
+
+GONE: Final = "gone"
+
+
+async def fingerprints(client: GitHubClient, comments: Sequence[str]) -> Mapping[str, str]:
+    """Return a text for each comment, by node id, that differs once the comment has changed; GONE for a comment that is
+    gone."""
+    prints = dict.fromkeys(comments, GONE)
+    for start in range(0, len(comments), AT_ONCE):
+        data = await client.graphql(_QUERY, {"ids": list(comments[start : start + AT_ONCE])}, partial=True)
+        for node in data["nodes"]:
+            if node:
+                reactions = node["reactions"]
+                newest = [reaction["createdAt"] for reaction in reactions["nodes"] or []]
+                facts = (reactions["totalCount"], *newest, node["lastEditedAt"], node["isMinimized"])
+                prints[node["id"]] = "|".join(map(str, facts))
+    return prints
+
+
+# --- Counts what a person asked on one day in a whole repository. The count comes from GitHub, so nothing is stored
+# A day is a UTC day, and only what was asked before a given moment counts. So a request stays within the quota or
+# beyond
+# it, no matter how often and by which process it is counted. Deleted comments are not counted.
+
+
+async def asked_before(
+    client: GitHubClient, address: Address, identity: BotIdentity, turn: Turn, *, parsed_texts: ParsedTextCache
+) -> AsyncIterator[tuple[int, str]]:
+    """Yield the thread and key of each request that the turn's author made before it on the same day."""
+    day = turn.at.replace(hour=0, minute=0, second=0, microsecond=0)
+    async for activity in active_threads(client, await repository_activity(client, address), day):
+        for post in activity.thread.everything():
+            is_own = post.actor.id == turn.actor.id
+            is_earlier_today = day <= post.at and (post.at, post.key) < (turn.at, turn.key)
+            if not (is_own and is_earlier_today and identity.is_addressed(activity.thread, post, parsed_texts)):
+                continue
+            parsed = parsed_texts.parse(post.body, identity.mention, by_mail=post.by_mail)
+            if _is_request(parsed, identity.mention):
+                yield int(activity.thread.number), post.key
+
+
+def _is_request(parsed: ParsedText, mention: str) -> bool:
+    """Return whether something that addresses the bot asks for work. Of the commands, only `revise` does."""
+    lines = (parse(line, mention) for line in parsed.lines)
+    first = next((line for line in lines if line is not None), None)
+    match first:
+        case Command(verb):
+            return verb is Verb.REVISE
+        case UnknownCommand():
+            return False
+        case _:
+            return True

@@ -11,20 +11,18 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
 
-from bot.core import mail, marker
-from bot.core.actor import Actor
-from bot.core.command import Command, UnknownCommand, mention_pattern, parse
+from bot.core import marker
 from bot.core.errors import PlangateError
 from bot.core.markdown.visible import visible_title, without_mention
 from bot.core.names import ThreadNumber
 from bot.core.question import AnswerComment, AnswerSnapshot, Author, BoxEdit, grant_of
+from bot.core.turn import MAIL_NOTE, Actor, Command, UnknownCommand, first_line, mention_pattern, parse
 from bot.github.client import Json
 from bot.github.edit_history import EDIT_FIELDS, provenances, versions
-from bot.github.parsed_texts import ParsedText, ParsedTextCache
-from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
+from bot.github.responses import WHO, actor, time
 from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed
-from bot.github.turns import BotIdentity
+from bot.github.turns import BotIdentity, ParsedText, ParsedTextCache
 
 _BOX: Final = re.compile(r"- \[([ xX])\] ")
 _QUOTED: Final = re.compile(r"\s*(?:(?:[-*+]|\d+[.)])\s+)*>")
@@ -121,12 +119,12 @@ class AnswerReader:
 
     def _text(self, post: ThreadPost) -> str:
         """Return what a comment answers, with a note if it was sent by mail."""
-        return f"{self._own_text(post)}\n\n{mail.NOTE}" if post.by_mail else self._own_text(post)
+        return f"{self._own_text(post)}\n\n{MAIL_NOTE}" if post.by_mail else self._own_text(post)
 
     def _own_text(self, post: ThreadPost) -> str:
         """Return the visible text of a comment without what may be somebody else's words: its quotations, and all but
         the first line of a mail."""
-        first = visible_title(mail.first_line(post.body)).text
+        first = visible_title(first_line(post.body)).text
         shown = first if post.by_mail else self._parse(post).shown.text
         own = "\n".join(line for line in shown.split("\n") if not _QUOTED.match(line))
         return without_mention(own, self.identity.mention).strip()

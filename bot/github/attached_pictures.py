@@ -15,14 +15,14 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from bot.core.errors import PlangateError
-from bot.core.lines import shorten_line
+from bot.core.markdown.elements import shorten_line
 from bot.core.markdown.visible import visible_title
 from bot.core.transcript import Json
 from bot.core.turn import Picture
-from bot.github.attribution import Attribution, WrittenText
 from bot.github.client import RENDERED, GitHubClient
 from bot.github.comments import post_path
 from bot.github.repository import Address
+from bot.github.thread_quotes import Attribution, WrittenText
 from bot.github.threads import GitHubThread, ThreadPost
 from bot.github.turns import MARKS
 

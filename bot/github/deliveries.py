@@ -1,27 +1,171 @@
-"""Pure functions on webhook deliveries: whether one is GitHub's (W1), and which thread it names.
-
-A delivery is a wake-up and never evidence: all that is taken from it is which thread to check, and whether a check
-could find anything (W2).
-https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
-"""
+"""Webhook deliveries: whether one is GitHub's (W1), which thread it names, and whether a look could find anything."""
 
 import hmac
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import unquote_to_bytes
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from bot.core.errors import Refused
+from bot.core.markdown.visible import may_name
 from bot.core.names import RepositoryId, ThreadNumber, is_thread_branch
-from bot.github.relevance import DeliveryReport
 from bot.github.turns import LABEL
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-    from bot.github.payloads import Payload, Subject, Written
+# --- The parts of GitHub's webhook payloads that say which thread to check; everything else is ignored ---------------
+# https://docs.github.com/en/webhooks/webhook-events-and-payloads
+
+_Id = Annotated[int, Field(gt=0, lt=2**63)]
+_Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+$")]
+# An App's bot is called `name[bot]`.
+_Login = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+(\[bot\])?$")]
+
+
+class _Part(BaseModel):
+    """A part of a payload. Unknown keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+
+class Account(_Part):
+    """A user, a bot or an organization."""
+
+    id: _Id
+    login: _Login
+
+
+class RepositoryPart(_Part):
+    """The repository that the event is about."""
+
+    id: _Id
+    name: _Name
+    owner: Account
+
+
+class Identified(_Part):
+    """Something that has an id."""
+
+    id: _Id
+
+
+class LabelPart(_Part):
+    """A label of an issue or a pull request."""
+
+    name: str = ""
+
+
+class Subject(_Part):
+    """An issue or a pull request. Its author may be gone."""
+
+    number: _Id
+    title: str | None = None
+    body: str | None = None
+    user: Identified | None = None
+    labels: list[LabelPart | None] | None = None
+    assignees: list[Identified | None] | None = None
+    merged: bool | None = None
+
+
+class Written(_Part):
+    """A comment or a review."""
+
+    id: _Id
+    body: str | None = None
+    user: Identified | None = None
+    state: str | None = None
+
+    @property
+    def says_something(self) -> bool:
+        """Whether a review has a text or comments. Only one that approves or requests changes may have neither."""
+        return bool(self.body) or self.state == "commented"
+
+
+class Branch(_Part):
+    """The head of a pull request."""
+
+    ref: str = ""
+
+
+class CheckedPull(_Part):
+    """A pull request whose head was checked."""
+
+    number: _Id
+    head: Branch = Branch()
+
+
+class Checked(_Part):
+    """A check run, a check suite or a workflow run, with the pull requests of its head (none for forks)."""
+
+    pull_requests: Annotated[list[CheckedPull | None], Field(max_length=1000)] = []
+
+
+class Payload(_Part):
+    """What every event may carry."""
+
+    action: Annotated[str, Field(max_length=100)] = ""
+    installation: Identified | None = None
+    repository: RepositoryPart | None = None
+    sender: Account | None = None
+    issue: Subject | None = None
+    pull_request: Subject | None = None
+    comment: Written | None = None
+    review: Written | None = None
+    check_run: Checked | None = None
+    check_suite: Checked | None = None
+    workflow_run: Checked | None = None
+
+
+# --- Judges a delivery by what it reports: whether a check of its thread could find anything for the bot to do -------
+# Most deliveries are people who talk to each other, pushes, and checks of pull requests that are not the bot's. The
+# rule
+# is that of the reconciler (`bot/github/activity.py`), which later finds whatever this module overlooks (W3). A thread
+# on
+# which something waits or is under way is always checked. For example, an answer to a question needs no mention.
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBot:
+    """The bot in a repository: its account and its name, by the configuration that was read last."""
+
+    id: int
+    """Numeric id of the bot's account."""
+    mention: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryReport:
+    """What a delivery says happened on a thread."""
+
+    doer: int | None
+    """Numeric id of the account that acted; None if that is unknown."""
+    people: frozenset[int] = frozenset()
+    """The authors of everything that it is about, and who is assigned to the thread."""
+    texts: tuple[str, ...] = ()
+    """What was written: the thread's title and first text and, if the delivery is about one, the comment or review."""
+    is_relevant: bool = False
+    """Whether it matters regardless of its texts: the thread has the bot's label or branch, or something was merged,
+    which may change the configuration."""
+
+
+def needs_check(report: DeliveryReport, bot: KnownBot, *, is_open: bool) -> bool:
+    """Return whether a check could find something. `is_open`: something waits or is under way on the thread."""
+    if report.doer == bot.id:
+        return False
+    if is_open or report.is_relevant or bot.id in report.people:
+        return True
+    return any(may_name(text, bot.mention) for text in report.texts)
+
+
+# --- Pure functions on webhook deliveries: whether one is GitHub's (W1), and which thread it names -------------------
+# A delivery is a wake-up and never evidence: all that is taken from it is which thread to check, and whether a check
+# could find anything (W2).
+# https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
 
 Headers = Iterable[tuple[str, str]]
 
@@ -127,8 +271,6 @@ def parse_delivery(event: str, body: bytes, *, is_form: bool = False) -> Wake | 
 def _payload_model() -> "tuple[type[Payload], type[ValidationError]]":
     """Return the model of payloads and what it raises. They are imported when the first delivery arrives."""
     from pydantic import ValidationError
-
-    from bot.github.payloads import Payload
 
     return Payload, ValidationError
 

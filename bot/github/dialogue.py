@@ -10,7 +10,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from bot.core import comment, marker
-from bot.core.actor import Role
 from bot.core.approval import Snapshot, Verdict
 from bot.core.errors import PlangateError
 from bot.core.markdown.inert import inert_markdown
@@ -18,26 +17,22 @@ from bot.core.marker import Key, Marker
 from bot.core.names import ThreadNumber, is_branch
 from bot.core.plan import PlanDocument
 from bot.core.question import AnswerSnapshot, Asking, Author
-from bot.core.question_text import question_text
-from bot.core.review import Review
-from bot.core.turn import Acknowledgment, Turn
+from bot.core.reply_text import question_text
+from bot.core.turn import Acknowledgment, Role, Turn
+from bot.core.work import Review
+from bot.github.activity import asked_before
 from bot.github.answers import AnswerReader
 from bot.github.client import GitHubClient
-from bot.github.comments import BOX, Comments
-from bot.github.daily_requests import asked_before
-from bot.github.labels import OPEN_LABEL, label_as_open, unlabel_as_open
-from bot.github.parsed_texts import ParsedTextCache
+from bot.github.comments import BOX, Comments, Progress
 from bot.github.permissions import Roles
-from bot.github.progress_comment import Progress
-from bot.github.pull_facts import PullReader
-from bot.github.pull_quotes import pull_text
-from bot.github.replies import Replies
+from bot.github.pull_facts import PullReader, pull_text
 from bot.github.repository import Address
-from bot.github.reviews import Reviews
+from bot.github.reviews import Replies, Reviews
 from bot.github.snapshot import SnapshotReader
+from bot.github.tasks import OPEN_LABEL, label_as_open, unlabel_as_open
 from bot.github.thread_quotes import ThreadQuotes, with_older_comments
 from bot.github.threads import GitHubThread, Threads
-from bot.github.turns import MARKS, BotIdentity, TurnReader, has_strangers
+from bot.github.turns import MARKS, BotIdentity, ParsedTextCache, TurnReader, has_strangers
 from bot.ports import Dialogue, PostedComment, ThreadFence
 
 FRESH_AGE: Final = timedelta(minutes=1)

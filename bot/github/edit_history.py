@@ -13,10 +13,10 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
-from bot.core.actor import Actor
+from bot.core.turn import Actor
 from bot.github.client import AT_ONCE, GitHubClient, Json
 from bot.github.comments import is_ticked, untick
-from bot.github.people import WHO, actor, time
+from bot.github.responses import WHO, actor, time
 
 EDIT_FIELDS: Final = """
   body createdAt lastEditedAt author { ...who } editor { ...who }

@@ -11,11 +11,11 @@ from datetime import datetime
 from typing import Final
 from urllib.parse import quote
 
-from bot.core.actor import Actor
+from bot.core.turn import Actor
 from bot.github.client import GitHubClient, Json
 from bot.github.comments import MINIMIZE
-from bot.github.people import WHO, actor, rest_actor, time
 from bot.github.repository import Address
+from bot.github.responses import WHO, actor, rest_actor, time
 
 _RULES: Final = ("creation", "update", "deletion", "non_fast_forward")
 # https://docs.github.com/en/graphql/reference/objects#usercontentedit

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from bot.github.errors import RateLimited
+from bot.github.responses import RateLimited
 from bot.ports import Clock
 
 MINUTE: Final = 60.0

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
+from bot.core.checks import NAMING, REFUSING, UNSIGNED, PublishingFacts
 from bot.core.errors import PlangateError
-from bot.core.publishing_check import NAMING, REFUSING, UNSIGNED, PublishingFacts
 from bot.github.client import GitHubClient, Json
-from bot.github.errors import require_present
 from bot.github.repository import Address
+from bot.github.responses import require_present
 
 _BYPASSED: Final = frozenset({"always", "exempt"})
 _OPERATORS: Final = {"starts_with": str.startswith, "ends_with": str.endswith, "contains": str.__contains__}

@@ -8,17 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote
 
+from bot.core.brief import Passage, RepositoryQuery, RepositoryText, Topic
 from bot.core.errors import Refused
-from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
 from bot.core.turn import Picture
 from bot.github.attached_pictures import AttachedPictures
-from bot.github.attribution import WITHHELD, Attribution, WrittenText, cut
-from bot.github.check_results import CheckResults, missing_permission
+from bot.github.checks import CheckResults, missing_permission
 from bot.github.client import GitHubClient, Json
-from bot.github.errors import Forbidden, Missing
-from bot.github.labels import label_names
-from bot.github.people import WHO, actor, rest_actor, time
 from bot.github.repository import Address
+from bot.github.responses import WHO, Forbidden, Missing, actor, rest_actor, time
+from bot.github.tasks import label_names
+from bot.github.thread_quotes import WITHHELD, Attribution, WrittenText, cut
 
 COMMENTS: Final = 20
 """Comments of one page."""

@@ -11,23 +11,19 @@ from datetime import datetime
 from typing import Final
 from urllib.parse import quote
 
-from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import Candidate, Opinion, ShownPlan, Snapshot, Way
-from bot.core.command import Command, Verb, parse, without_item_mark
 from bot.core.errors import PlangateError
 from bot.core.markdown.visible import may_name
 from bot.core.names import CommitId
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
+from bot.core.turn import Actor, ActorKind, Command, Role, Verb, parse, without_item_mark
 from bot.github.client import GitHubClient, Json
-from bot.github.code_owners import owner_ids
 from bot.github.edit_history import EDIT_FIELDS, History, history
-from bot.github.errors import require_present
-from bot.github.parsed_texts import ParsedTextCache
-from bot.github.people import WHO, actor, time
-from bot.github.permissions import Roles
+from bot.github.permissions import Roles, owner_ids
+from bot.github.responses import WHO, actor, require_present, time
 from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed
-from bot.github.turns import SHORT, BotIdentity
+from bot.github.turns import SHORT, BotIdentity, ParsedTextCache
 
 FILES_LIMIT: Final = 300
 """The compare API lists at most this many files

@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from bot.core.actor import Actor
 from bot.core.errors import Refused
 from bot.core.markdown.elements import code
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
-from bot.core.pull import PullCommits
+from bot.core.turn import Actor
+from bot.core.work import PullCommits
 from bot.github.client import LAGS, PAGE, GitHubClient, Json
-from bot.github.errors import Missing, TooMuch, require_present
-from bot.github.people import WHO, actor, time
 from bot.github.repository import Address, repository_id
+from bot.github.responses import WHO, Missing, TooMuch, actor, require_present, time
 
 CATCH_UP: Final = 500
 """Number of the newest comments, and of the newest reviews, that are read of a thread never heard before, in whole

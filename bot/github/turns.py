@@ -2,25 +2,114 @@
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import blake2b
+from threading import Lock
 from typing import Final
 
-from bot.core import mail
-from bot.core.actor import Actor, ActorKind, Role
-from bot.core.command import parse, without_item_mark
+from bot.core.codepoints import without_invisible_runs
 from bot.core.errors import Refused
-from bot.core.markdown.visible import may_name, visible_title, without_mention
-from bot.core.reposts import is_repost
-from bot.core.turn import Turn
+from bot.core.markdown.visible import (
+    LIMIT,
+    Visible,
+    command_lines,
+    may_name,
+    mentions,
+    newlines,
+    visible_text,
+    visible_title,
+    without_mention,
+)
+from bot.core.turn import (
+    MAIL_NOTE,
+    Actor,
+    ActorKind,
+    Role,
+    Turn,
+    addressing_line,
+    first_line,
+    is_repost,
+    parse,
+    without_item_mark,
+)
 from bot.github.client import GitHubClient, Json
 from bot.github.edit_history import provenances
-from bot.github.parsed_texts import ParsedText, ParsedTextCache
-from bot.github.people import rest_actor, time
 from bot.github.permissions import Roles
 from bot.github.repository import Address
+from bot.github.responses import rest_actor, time
 from bot.github.threads import GitHubThread, ThreadPost
+
+# --- Cache of parsed Markdown, kept as long as the process lives -----------------------------------------------------
+# Parsing is the one part of a check whose cost depends on what somebody wrote, so each text is parsed once, however
+# often
+# its thread is checked. The key is a digest of the text itself. So an edit within the second of another edit, which
+# `lastEditedAt` cannot tell apart, still counts as a new text.
+
+REMEMBERED: Final = 4_000_000
+"""Maximum characters that all cached texts hold together."""
+_OVERHEAD: Final = 500
+"""Characters that a parsed text without any words counts as."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedText:
+    """What a text shows, whether it addresses the bot, and which of its lines may be commands."""
+
+    shown: Visible
+    speaks: bool
+    lines: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """The characters that it counts as in the cache."""
+        return _OVERHEAD + sum(map(len, (self.shown.text, *self.shown.removed, *self.lines)))
+
+
+@dataclass(slots=True)
+class ParsedTextCache:
+    """The parsed texts of one process, evicted least recently used first. Safe to use from several threads."""
+
+    limit: int = REMEMBERED
+    parsed: int = field(default=0, init=False)
+    """Number of texts parsed so far."""
+    size: int = field(default=0, init=False)
+    """Characters that the cached texts count as."""
+    _known: OrderedDict[bytes, ParsedText] = field(default_factory=OrderedDict, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
+
+    def parse(self, text: str, mention: str, *, by_mail: bool) -> ParsedText:
+        """Return a text parsed for a bot with that mention, from the cache if it was parsed before.
+
+        GitHub shows a text that was sent by mail as it is, as plain text (A6).
+        """
+        if by_mail:
+            line = addressing_line(text, mention)
+            shown = Visible(*without_invisible_runs(newlines(text)[:LIMIT]))
+            return ParsedText(shown, bool(line), (line,) if line else ())
+        key = blake2b(f"{mention}\n{text}".encode(errors="surrogatepass"), digest_size=32).digest()
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        parsed = ParsedText(visible_text(text), mentions(text, mention), command_lines(text))
+        with self._lock:
+            self._remember(key, parsed)
+        return parsed
+
+    def _remember(self, key: bytes, text: ParsedText) -> None:
+        self.parsed += 1
+        if key not in self._known:
+            self._known[key] = text
+            self.size += text.size
+        while self.size > self.limit:
+            _, forgotten = self._known.popitem(last=False)
+            self.size -= forgotten.size
+
+
+# --- Finds the turns of a thread: the things that a person says to the bot -------------------------------------------
 
 LABEL: Final = "plangate"
 MARKS: Final = ("label-", "assigned-")
@@ -49,7 +138,7 @@ class BotIdentity:
 
     def may_be_addressed(self, thread: GitHubThread, post: ThreadPost) -> bool:
         """Return whether something that was said can address the bot, judged in linear time without parsing it."""
-        texts = (*(map(mail.first_line, post.words) if post.by_mail else post.words), *_title(thread, post))
+        texts = (*(map(first_line, post.words) if post.by_mail else post.words), *_title(thread, post))
         return self._is_reviewed(thread, post) or any(may_name(text, self.mention) for text in texts)
 
     def is_addressed(
@@ -150,7 +239,7 @@ class TurnReader:
         is_reposted = turn.strangers and not post.by_mail
         command = next((line for line in lines if not is_reposted and parse(line, mention) is not None), "")
         if post.by_mail:
-            text = f"{command or without_mention(lines[0], mention)}\n\n{mail.NOTE}"
+            text = f"{command or without_mention(lines[0], mention)}\n\n{MAIL_NOTE}"
         elif command:
             own = without_mention(command, mention)
             others = [line for line in text.split("\n") if own not in {line.strip(), without_item_mark(line).strip()}]

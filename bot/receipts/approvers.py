@@ -1,13 +1,153 @@
-"""An approver's own signature of a receipt: who may add one, and what the signatures of a receipt are worth (RC2).
+"""An approver's own signature of a receipt, by any SSH key (RC2)."""
 
-The service attests what GitHub reported. An approver who signs the same payload with an SSH key of their own attests
-that this approval is theirs. Both signatures are kept apart, so that neither changes the bytes of the other.
-"""
-
-from collections.abc import Sequence
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, Self
 
+from bot.core.errors import Misconfigured, Refused
 from bot.core.transcript import Json
+
+# --- Signs and checks with `ssh-keygen -Y`, so that every kind of SSH key works, also those on hardware and in an
+#     agent
+# The format is OpenSSH's: https://github.com/openssh/openssh-portable/blob/master/PROTOCOL.sshsig
+
+NAMESPACE: Final = "plan-approval@plangate.dev"
+"""What a signature is for. One that was made for another purpose, such as a commit, does not count."""
+SIGNATURE_LIMIT: Final = 16_384
+"""Bytes. A larger signature is refused unread."""
+_KEYS_SUFFIX: Final = ".keys"
+_LOGIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_KEY_LINE: Final = re.compile(r"((?:sk-)?(?:ssh|ecdsa)-[\w@.-]+ [A-Za-z0-9+/=]+)(?: .*)?", re.ASCII)
+_GOOD: Final = re.compile(r'Good ".*" signature (?:for .* )?with (.+)')
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedSigners:
+    """The keys that may sign for each login, from the verifier's own files, and those that no longer count."""
+
+    lines: str
+    """Lines in ssh's format of allowed signers, in which a principal is a login on GitHub."""
+    keys: Mapping[str, tuple[str, ...]]
+    """Login in lower case -> public keys, from the lists that GitHub serves."""
+    revoked: Path | None = None
+    """A list of revoked keys in ssh's format (KRL, or one public key on a line)."""
+
+    @classmethod
+    def read(cls, files: Iterable[Path], revoked: Path | None) -> Self:
+        """Return what the files say. Raises Misconfigured for one that cannot be read.
+
+        A file named LOGIN.keys holds that person's keys, as https://github.com/LOGIN.keys lists them. Any other has
+        ssh's format: https://man.openbsd.org/ssh-keygen#ALLOWED_SIGNERS
+        """
+        lines: list[str] = []
+        keys: dict[str, tuple[str, ...]] = {}
+        for path in files:
+            text = _read(path)
+            if path.suffix == _KEYS_SUFFIX:
+                keys[path.stem.lower()] = _listed_keys(text, path)
+            else:
+                lines.append(text)
+        if revoked is not None and not revoked.is_file():
+            raise Misconfigured("there is no such file", where=str(revoked), fix="name the list of revoked keys")
+        return cls("\n".join(lines), keys, revoked)
+
+    def lines_for(self, login: str) -> str:
+        """Return the allowed signers among whom ssh-keygen looks for a login."""
+        own = self.keys.get(login.lower(), ()) if _LOGIN.fullmatch(login) else ()
+        return "\n".join([self.lines, *(f'{login} namespaces="{NAMESPACE}" {key}' for key in own), ""])
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedSignature:
+    """The answer of ssh-keygen. `problem` is empty if the signature is good."""
+
+    problem: str
+    key: str = ""
+    """The kind and fingerprint of the key."""
+
+
+def make_signature(content: bytes, key: Path) -> bytes:
+    """Return the armored signature of some bytes by a private key, or by an agent that has the key of a public one.
+
+    May ask for a passphrase at the terminal. Raises Refused if ssh-keygen makes none.
+    """
+    command = [_program(), "-Y", "sign", "-q", "-n", NAMESPACE, "-f", str(Path(os.path.expanduser(key)).absolute())]
+    ran = subprocess.run(command, input=content, capture_output=True, check=False)
+    if ran.returncode or not ran.stdout:
+        fix = "name your SSH key with --key: the private one, or the public one of a key in your agent"
+        raise Refused(
+            f"ssh-keygen made no signature: {_reason(ran.stderr) or 'it said nothing'}", where=str(key), fix=fix
+        )
+    return ran.stdout
+
+
+def check_signature(
+    content: bytes, signature: bytes, login: str, *, signers: AllowedSigners, at: datetime
+) -> CheckedSignature:
+    """Return whether a key that may sign for a login at a time made the signature of some bytes.
+
+    Raises Misconfigured without ssh-keygen.
+    """
+    if len(signature) > SIGNATURE_LIMIT:
+        return CheckedSignature(f"the signature is larger than {SIGNATURE_LIMIT} bytes")
+    if not (login and login.isprintable()):
+        return CheckedSignature("the receipt's login is no name")
+    with TemporaryDirectory() as folder:
+        allowed, armored = Path(folder) / "allowed", Path(folder) / "signature"
+        allowed.write_text(signers.lines_for(login), encoding="utf-8")
+        armored.write_bytes(signature)
+        command = [_program(), "-Y", "verify", "-n", NAMESPACE, "-I", login, "-f", str(allowed), "-s", str(armored)]
+        command += [f"-Overify-time={at.astimezone(UTC):%Y%m%d%H%M%S}"]
+        command += ["-r", str(signers.revoked.absolute())] if signers.revoked else []
+        environment = {"PATH": os.environ.get("PATH", os.defpath), "TZ": "UTC", "LC_ALL": "C"}
+        ran = subprocess.run(command, input=content, capture_output=True, env=environment, check=False)
+    good = _GOOD.search(ran.stdout.decode("utf-8", "replace"))
+    if ran.returncode == 0 and good:
+        return CheckedSignature("", good[1].strip())
+    revoked = ", or it is revoked" if signers.revoked else ""
+    unknown = f"it was made by no key that may sign for {login}{revoked}"
+    return CheckedSignature(_reason(ran.stderr).replace(str(allowed), "allowed signers") or unknown)
+
+
+def _program() -> str:
+    found = shutil.which("ssh-keygen")
+    if found is None:
+        raise Misconfigured("ssh-keygen is not installed", fix="install OpenSSH 8.7 or newer (openssh-client)")
+    return found
+
+
+def _reason(output: bytes) -> str:
+    """Return the first line of what ssh-keygen wrote to its standard error, or ""."""
+    return next((line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()), "")
+
+
+def _listed_keys(text: str, path: Path) -> tuple[str, ...]:
+    """Return the public keys in a file as GitHub serves it: one on a line."""
+    matches = [_KEY_LINE.fullmatch(line.strip()) for line in text.splitlines() if line.strip()]
+    if not all(matches):
+        fix = f"get it again, such as https://github.com/{path.name}"
+        raise Misconfigured("this is not a list of public keys", where=str(path), fix=fix)
+    return tuple(match[1] for match in matches if match)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+        raise Misconfigured(f"the file cannot be read: {why}", where=str(path), fix="name another one") from error
+
+
+# --- An approver's own signature of a receipt: who may add one, and what the signatures of a receipt are worth (RC2)
+# The service attests what GitHub reported. An approver who signs the same payload with an SSH key of their own attests
+# that this approval is theirs. Both signatures are kept apart, so that neither changes the bytes of the other.
 
 APPROVER_CODE = 28
 """The exit code of `plangate verify` if signatures of approvers were asked for and are not there."""

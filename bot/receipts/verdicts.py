@@ -10,13 +10,12 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from bot.core.actor import Role
 from bot.core.errors import Unreadable
 from bot.core.paths import Tier
-from bot.core.receipt_schema import STATEMENT_SCHEMA, schema_objections
+from bot.core.receipt import STATEMENT_SCHEMA, schema_objections
 from bot.core.transcript import Json
-from bot.receipts.envelope import DsseEnvelope, parse_envelope
-from bot.receipts.signing_keys import PublicKey
+from bot.core.turn import Role
+from bot.receipts.envelope import DsseEnvelope, PublicKey, parse_envelope
 
 CLOCK_SKEW: Final = timedelta(minutes=5)
 """How far the signer's clock may be ahead of the verifier's."""

@@ -17,7 +17,7 @@ from bot.github import repository
 from bot.github.client import GitHubClient
 from bot.github.repository import Address, account_id
 from bot.service.connections import RepositoryAccess, key_of
-from bot.store.pinned_accounts import ConfigurationVersion, Pins, pin_accounts
+from bot.store.receipt_refs import ConfigurationVersion, Pins, pin_accounts
 
 if TYPE_CHECKING:
     from bot.config.repository_file import Configuration

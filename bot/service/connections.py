@@ -8,18 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from bot.config.settings import GitHubSettings, Settings
-from bot.core.actor import Actor
 from bot.core.errors import Misconfigured, PlangateError, Refused, Transient
 from bot.core.names import RepositoryId, ThreadAddress
 from bot.core.secrets.redaction import Redactor
-from bot.github import reach, repository
-from bot.github.check_results import CheckResults
+from bot.core.turn import Actor
+from bot.github import repository
+from bot.github.checks import CheckResults
 from bot.github.client import Credentials, GitHubClient
 from bot.github.pace import ReportedLimit, WritePace
-from bot.github.reach import ReachableRepository
+from bot.github.repository import ReachableRepository
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.ports import Clock
-from bot.store.keys import StateKey
+from bot.store.sealing import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.workspace.remote import RemoteRepository, Route
 
@@ -255,13 +255,15 @@ class Connections:
         """Return the installations that are served. With a plain token, the only item is None."""
         if not self.settings.github.as_app:
             return (None,)
-        return tuple([found.id async for found in reach.app_installations(self.app()) if not found.suspended])
+        return tuple([found.id async for found in repository.app_installations(self.app()) if not found.suspended])
 
     async def served_by(self, installation: int | None) -> AsyncIterator[ServedRepository]:
         """Yield the repositories of one installation, without archived ones, to which nobody can write."""
         client = self.poller(installation)
         async for listed in (
-            reach.pushable_repositories(client) if installation is None else reach.installation_repositories(client)
+            repository.pushable_repositories(client)
+            if installation is None
+            else repository.installation_repositories(client)
         ):
             if not listed.archived:
                 yield ServedRepository(installation, listed)
@@ -270,8 +272,8 @@ class Connections:
         """Return the repository with that name. Raises Missing."""
         installation = None
         if self.settings.github.as_app:
-            installation = (await reach.installation_on(self.app(), at)).id
-        return ServedRepository(installation, await reach.repository_by_name(self.poller(installation), at))
+            installation = (await repository.installation_on(self.app(), at)).id
+        return ServedRepository(installation, await repository.repository_by_name(self.poller(installation), at))
 
     async def bot(self, client: GitHubClient) -> Actor:
         """Return the bot's account, looked up once."""

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from bot.config.settings import Settings
-from bot.core.entry import Entry
+from bot.core.moves import Entry
 from bot.core.names import ThreadAddress
-from bot.core.notification import Notification, notifications
+from bot.core.reporting import Notification, notifications
 from bot.core.secrets.redaction import Redactor
 from bot.logs import failure, say
 from bot.ports import Clock
-from bot.service.cursors import Cursors
+from bot.service.reconcile import Cursors
 from bot.telemetry import Counters
 
 if TYPE_CHECKING:

@@ -1,30 +1,95 @@
-"""Finds what no webhook reported (W3): what changed in each repository since a cursor, and which deliveries failed.
-
-Rules
-- A cursor advances only when everything found before it is on disk.
-- It advances to a moment before the reading began, so that changes within one second, and changes that GitHub showed
-  late, are read again.
-- A repository or installation that cannot be read does not stop the others, and its cursor stays.
-- One request at a time, and none if GitHub's limits leave no more than the work itself may need (E2).
-"""
+"""Finds what no webhook reported (W3): what changed in each repository since a cursor, and which deliveries failed."""
 
 import asyncio
+import hashlib
+import json
 import logging
+import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
-from bot.core.errors import PlangateError
+from bot.core.errors import PlangateError, Transient
 from bot.core.names import ThreadAddress
+from bot.disk import sync_folder
 from bot.github import activity
+from bot.github.app import KnownGuids, redeliver_failed
 from bot.github.client import AT_ONCE, GitHubClient
-from bot.github.errors import RateLimited
-from bot.github.hook_deliveries import KnownGuids, redeliver_failed
+from bot.github.responses import RateLimited
+from bot.logs import say
 from bot.service.connections import ServedRepository
-from bot.service.cursors import Cursors
 from bot.service.github_host import GitHubHost
+from bot.service.inbox import MISSED, Delivery
+from bot.service.queue.queue_port import Outcome, Queue
+
+# --- Times up to which GitHub was read, in a file. `save` returns once the file is on disk, and a kill never leaves
+#     half of it
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Cursors:
+    """Times by name. An unreadable file counts as empty, which only costs rereading."""
+
+    file: Path
+    _times: dict[str, datetime] | None = field(default=None)
+
+    def get(self, name: str) -> datetime | None:
+        """Return the time with that name, if there is one."""
+        return self._load_once().get(name)
+
+    def set(self, name: str, at: datetime) -> None:
+        """Set a time. It survives a crash once it is saved."""
+        self._load_once()[name] = at
+
+    def delete_before(self, at: datetime) -> None:
+        """Remove the times before that one."""
+        self._times = {name: time for name, time in self._load_once().items() if time >= at}
+
+    def save(self) -> None:
+        """Write the file. If it raises OSError, the old file remains."""
+        self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = self.file.with_name(f".{self.file.name}.{uuid4().hex}")
+        try:
+            with fresh.open("x") as out:
+                json.dump({name: at.isoformat() for name, at in self._load_once().items()}, out)
+                out.flush()
+                os.fsync(out.fileno())
+            fresh.replace(self.file)
+        finally:
+            fresh.unlink(missing_ok=True)
+        sync_folder(self.file.parent)
+
+    def _load_once(self) -> dict[str, datetime]:
+        if self._times is None:
+            self._times = self._read()
+        return self._times
+
+    def _read(self) -> dict[str, datetime]:
+        from pydantic import TypeAdapter
+
+        try:
+            return TypeAdapter(dict[str, datetime]).validate_json(self.file.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except ValueError:
+            _log.warning("%s cannot be read; what happened lately is read again", self.file)
+            return {}
+
+
+# --- Finds what no webhook reported (W3): what changed in each repository since a cursor, and which deliveries failed
+# Rules
+# - A cursor advances only when everything found before it is on disk.
+# - It advances to a moment before the reading began, so that changes within one second, and changes that GitHub showed
+#   late, are read again.
+# - A repository or installation that cannot be read does not stop the others, and its cursor stays.
+# - One request at a time, and none if GitHub's limits leave no more than the work itself may need (E2).
 
 FIRST_SPAN: Final = timedelta(days=1)
 """How far back a repository is read for the first time. People who asked during setup, or before the disk was lost,
@@ -33,7 +98,7 @@ OVERLAP: Final = timedelta(minutes=5)
 MOST_HALVED: Final = 20
 """Maximum number of batches that are retried in halves: enough to isolate three bad ones, without a storm during an
 outage."""
-_log: Final = logging.getLogger(__name__)
+
 _DELIVERIES: Final = "deliveries"
 
 PassOn = Callable[[ThreadAddress, frozenset[str]], Awaitable[None]]
@@ -211,3 +276,55 @@ class _Reading:
             await self.pass_on(address, keys)
         except (PlangateError, OSError) as error:
             raise _NotPassedOn(error) from error
+
+
+# --- Stores what no webhook reported (W3): each thread that the reconciler finds becomes a stored delivery, once -----
+
+
+@dataclass(slots=True)
+class MissedStore:
+    """Stores in the queue what a reconciler finds."""
+
+    reading: Reconciler
+    queue: Queue
+    receive: Callable[[Delivery], Awaitable[Outcome]]
+    read_at: str | None = None
+    """When everything was last read completely."""
+    _woken: int = field(init=False, default=0)
+
+    async def read_missed(self) -> bool:
+        """Read GitHub once, and log how much was found."""
+        began, self._woken = time.monotonic(), 0
+        totals = await self.reading.read(self._store)
+        if not totals.unread:
+            self.read_at = datetime.now(UTC).isoformat(timespec="seconds")
+        say(
+            "missed",
+            found=totals.found,
+            woken=self._woken,
+            moved=totals.changed,
+            repositories=totals.repositories,
+            unread=totals.unread,
+            seconds=round(time.monotonic() - began, 1),
+        )
+        return True
+
+    async def redeliver(self) -> bool:
+        """Ask for redelivery of what failed, and log how much."""
+        say("redeliver", asked=await self.reading.redeliver(self.queue.known_guids))
+        return True
+
+    async def _store(self, address: ThreadAddress, keys: frozenset[str]) -> None:
+        """Store a thread that was found. The same finding becomes the same delivery."""
+        outcome = await self.receive(Delivery(_guid(address, keys), MISSED, address))
+        if outcome is Outcome.NO_ROOM:
+            raise Transient(
+                "a thread with missed deliveries cannot be stored",
+                fix="see the error before this one; the next round tries again",
+            )
+        self._woken += outcome is not Outcome.DUPLICATE
+
+
+def _guid(address: ThreadAddress, keys: frozenset[str]) -> str:
+    about = "\n".join((str(address.repository), str(address.number), *sorted(keys)))
+    return f"missed-{hashlib.sha256(about.encode()).hexdigest()[:48]}"

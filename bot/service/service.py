@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from bot.core.errors import Transient
 from bot.logs import failure
-from bot.service.delivery_log import Delivery
 from bot.service.github_host import GitHubHost
 from bot.service.health import Check
-from bot.service.inbox import Inbox
-from bot.service.missed import MissedStore
+from bot.service.inbox import Delivery, Inbox
 from bot.service.queue.file_queue import FileQueue
 from bot.service.queue.queue_port import Outcome, Queue
-from bot.service.reconcile import Reconciler
+from bot.service.reconcile import MissedStore, Reconciler
 from bot.service.ticker import Maintain, Ticker
 from bot.service.worker import Worker
 from bot.store.postgres.database import Database

@@ -13,8 +13,8 @@ from bot.core.names import ThreadAddress
 from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.github_host import GitHubHost
-from bot.service.missed import MissedStore
 from bot.service.queue.queue_port import Queue
+from bot.service.reconcile import MissedStore
 
 RECONCILE_SECONDS: Final = 300.0
 MAINTAIN_SECONDS: Final = 60.0

@@ -26,12 +26,10 @@ from bot.core.names import ThreadAddress
 from bot.core.thread.state import ThreadState
 from bot.logs import failure, say
 from bot.ports import Clock
-from bot.service.delivery_log import Delivery
-from bot.service.fairness import FairSlots, Installation
 from bot.service.github_host import GitHubHost
-from bot.service.inbox import Inbox
-from bot.service.installation_breaker import AdmittedCheck, InstallationBreakers, InstallationUnavailable
-from bot.service.slots import CheckSlot, Slots
+from bot.service.health import AdmittedCheck, InstallationBreakers, InstallationUnavailable
+from bot.service.inbox import Delivery, Inbox
+from bot.service.slots import CheckSlot, FairSlots, Installation, Slots
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
 """Shortest and longest seconds between attempts."""

@@ -15,9 +15,7 @@ from bot.core.errors import Conflict, Misconfigured, Unreadable
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.transcript import Json
 from bot.ports import Clock, Entry
-from bot.store.chain import Chain
-from bot.store.keys import StateKey
-from bot.store.sealed import place, seal, unseal
+from bot.store.sealing import Chain, StateKey, place, seal, unseal
 from bot.store.thread_refs import Change, ThreadRefs, Tip
 
 FOLDER = "journal/"

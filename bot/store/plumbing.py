@@ -1,18 +1,25 @@
-"""Git as a child process: its own environment, no configuration of the machine, no hooks, a time limit, one error.
+"""Git as a child process, commits written without one, and pushes of thread refs."""
 
-Git receives from the caller's environment only what the caller names (G1). No credential is in an argument (G2).
-"""
-
+import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
+import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
+from threading import Lock
+from typing import BinaryIO, Final, TypeAlias
 
-from bot.core.errors import Misconfigured, Transient
-from bot.core.git_failures import OLDEST_GIT, is_token_refused
+from bot.core import errors
+from bot.core.errors import OLDEST_GIT, Misconfigured, PlangateError, Transient, Unwritable, is_token_refused
+
+# --- Git as a child process: its own environment, no configuration of the machine, no hooks, a time limit, one error
+# Git receives from the caller's environment only what the caller names (G1). No credential is in an argument (G2).
 
 _SETTINGS = (
     f"core.hooksPath={os.devnull}",
@@ -141,3 +148,216 @@ def _environment() -> dict[str, str]:
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ALLOW_PROTOCOL": "file:http:https:ssh",
     }
+
+
+# --- Writes commits into a bare repository of ours without starting a process: loose objects, and refs as files ------
+# `git fast-import` would do the same, with two processes for each append to a journal. A file appears under its name
+# when
+# it is complete, so neither a killed process nor a full disk leaves half an object.
+# https://git-scm.com/docs/gitrepository-layout
+# https://git-scm.com/book/en/v2/Git-Internals-Git-Objects
+
+_CONFIGURATION: Final = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n"
+PLAIN: Final = "100644"
+"""Git's mode of a plain file."""
+_FOLDER: Final = "40000"
+_LEVEL: Final = 1
+"""zlib's fastest: what is stored is sealed, and does not become smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeFile:
+    """One file of a tree."""
+
+    id: str
+    mode: str = PLAIN
+    """Git's mode, in octal."""
+
+
+_Folder: TypeAlias = "dict[str, TreeFile | _Folder]"
+"""What a folder holds, by name."""
+
+
+def start_bare_repository(directory: Path) -> None:
+    """Make a folder an empty bare repository: what `git init --bare` writes. One that is half made is completed."""
+    for folder in ("objects", "refs"):
+        (directory / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    (directory / "config").write_text(_CONFIGURATION)
+    (directory / "HEAD").write_text("ref: refs/heads/main\n")
+
+
+@dataclass(frozen=True, slots=True)
+class LooseObjects:
+    """The object database of one repository. Names are git's SHA-1 ids, in hex."""
+
+    directory: Path
+    """The repository."""
+
+    def write_blob(self, content: bytes) -> str:
+        """Write a file's content, and return its id."""
+        return self._write("blob", content)
+
+    def write_tree(self, files: Mapping[str, TreeFile]) -> str:
+        """Write the trees of some files, by their paths, and return the id of the top one.
+
+        Where a file and a folder have the same path, the later one stays, as with `git fast-import`.
+        """
+        top: _Folder = {}
+        for path, entry in files.items():
+            *names, last = path.split("/")
+            folder = top
+            for name in names:
+                inner = folder.get(name)
+                if not isinstance(inner, dict):
+                    inner = folder[name] = {}
+                folder = inner
+            folder[last] = entry
+        return self._write_folder(top)
+
+    def write_commit(self, tree: str, parent: str | None, *, person: str, when: int, note: str) -> str:
+        """Write a commit by `person` (``Name <address>``) at `when` (seconds since 1970), and return its id."""
+        heads = [f"tree {tree}", *([f"parent {parent}"] if parent else [])]
+        heads += [f"{role} {person} {when} +0000" for role in ("author", "committer")]
+        return self._write("commit", "\n".join((*heads, "", note)).encode())
+
+    def write_ref(self, ref: str, commit: str) -> None:
+        """Point a ref at a commit. The caller keeps others from writing it, and removes what a killed writer left."""
+        path = self.directory / ref
+        _write_file(path, f"{commit}\n".encode(), path.with_name(f"{path.name}.lock"))
+
+    def _write_folder(self, folder: _Folder) -> str:
+        """Write a folder and all folders in it. Git sorts a folder as if its name ended with a slash."""
+        rows = dict[bytes, bytes]()
+        for name, inner in folder.items():
+            entry = TreeFile(self._write_folder(inner), _FOLDER) if isinstance(inner, dict) else inner
+            raw_name = name.encode("utf-8", "surrogateescape")
+            row = b"%b %b\0%b" % (entry.mode.encode(), raw_name, bytes.fromhex(entry.id))
+            rows[raw_name + b"/" * isinstance(inner, dict)] = row
+        return self._write("tree", b"".join(row for _, row in sorted(rows.items())))
+
+    def _write(self, kind: str, content: bytes) -> str:
+        """Write one object, unless it is there, and return its id. An empty file is what a lost machine left."""
+        whole = f"{kind} {len(content)}\0".encode() + content
+        name = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
+        path = self.directory / "objects" / name[:2] / name[2:]
+        if not (path.exists() and path.stat().st_size):
+            _write_file(path, zlib.compress(whole, _LEVEL), path.with_name(f"tmp_obj_{token_hex(8)}"))
+        return name
+
+
+def _write_file(path: Path, content: bytes, temporary: Path) -> None:
+    """Write a file under a temporary name, and rename it. Raises Transient if there is no room, or no access.
+
+    A killed process leaves the temporary file, so its name must be one that git knows: of objects, git removes
+    `tmp_obj_*` when it collects garbage; of refs, it ignores `*.lock`, and fails at any other file.
+    """
+    try:
+        with _open_new(temporary) as file:
+            file.write(content)
+        temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise Transient("a commit cannot be written", where=str(path), fix=error.strerror or "try again") from error
+
+
+def _open_new(path: Path) -> BinaryIO:
+    """Open a new file, in a folder that is temporary if needed."""
+    try:
+        return path.open("xb")
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("xb")
+
+
+# --- Pushes of thread refs to one remote, one at a time. Refs that arrive during a push go together in the next one
+# GitHub recommends at most six pushes per minute to a repository, so threads that are worked on at the same time share
+# pushes. Each ref has its own compare-and-swap: refusing one ref does not stop the others.
+# https://docs.github.com/en/repositories/creating-and-managing-repositories/repository-limits
+
+# https://git-scm.com/docs/git-push#_output; "[remote failure]" means that the remote did not say.
+_STATUS: Final = re.compile(r"^([ +\-*=!])\t\S*:(\S+)\t(.*)$", re.MULTILINE)
+_REJECTED: Final = re.compile(r"\[(?:remote )?rejected\] ?(.*)")
+
+
+@dataclass(slots=True, eq=False)
+class _RefUpdate:
+    """One ref to move, and the outcome: "" if it moved, else the reason for the refusal or the error."""
+
+    ref: str
+    before: str
+    after: str
+    outcome: str | PlangateError | None = None
+
+
+@dataclass(slots=True)
+class Pushes:
+    """Pushes commits of a scratch repository. Safe to use from several threads."""
+
+    git: Plumbing
+    location: str
+    receive_pack: str | None = None
+    """The command that serves a repository given as path; None for git's own."""
+    _waiting: list[_RefUpdate] = field(default_factory=list)
+    _push_lock: Lock = field(default_factory=Lock)
+    """Held by the thread that pushes."""
+
+    @property
+    def waiting(self) -> int:
+        """The number of refs that wait for the push in progress."""
+        return len(self._waiting)
+
+    def push(self, ref: str, before: str, after: str) -> str:
+        """Move a ref from a commit ("" if the ref does not exist yet) to another one.
+
+        Returns "" if it moved, else the remote's reason for refusing. Raises Transient if the remote does not report
+        the outcome; the ref may have moved then.
+        """
+        update = _RefUpdate(ref, before, after)
+        self._waiting.append(update)
+        with self._push_lock:
+            while update.outcome is None:
+                self._push(self._next())
+        if isinstance(update.outcome, str):
+            return update.outcome
+        raise update.outcome
+
+    def _next(self) -> list[_RefUpdate]:
+        """Return the oldest waiting update of each ref, removed from the queue, because one push moves a ref once."""
+        updates: dict[str, _RefUpdate] = {}
+        for update in tuple(self._waiting):
+            if updates.setdefault(update.ref, update) is update:
+                self._waiting.remove(update)
+        return list(updates.values())
+
+    def _push(self, updates: list[_RefUpdate]) -> None:
+        """Push the updates together, and record the outcome of each."""
+        leases = [f"--force-with-lease={update.ref}:{update.before}" for update in updates]
+        through = [f"--receive-pack={self.receive_pack}"] if self.receive_pack else []
+        moves = [f"{update.after}:{update.ref}" for update in updates]
+        for update in updates:  # so that nobody waits forever if an error ends this push
+            update.outcome = Transient("a push was interrupted: it may have arrived", where=update.ref, fix="try again")
+        try:
+            result = self.git.run("push", "--porcelain", "--no-verify", *leases, *through, self.location, *moves)
+        except PlangateError as error:
+            for update in updates:
+                update.outcome = error
+            return
+        statuses = {ref: (sign, words) for sign, ref, words in _STATUS.findall(result.out.decode("utf-8", "replace"))}
+        violation = errors.rule_violation(result.err.decode("utf-8", "replace"))
+        for update in updates:
+            sign, words = statuses.get(update.ref, ("!", ""))
+            refusal = _REJECTED.match(words)
+            if result.code == 0 or sign != "!":
+                update.outcome = ""
+            elif refusal:
+                update.outcome = " ".join((refusal.group(1) or "rejected", violation)).rstrip()
+            else:
+                update.outcome = _unknown_outcome(update.ref, result.reason)
+
+
+def _unknown_outcome(ref: str, reason: str) -> Transient:
+    """Return the error for a push whose outcome the remote did not report."""
+    if reason.endswith("error: 403"):
+        return Unwritable("the server does not let this token write", where=ref, fix="grant it contents: write")
+    return Transient("no answer to a push: it may have arrived", where=ref, fix=reason)

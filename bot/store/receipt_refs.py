@@ -1,25 +1,29 @@
-"""Receipts and their public keys on a git remote: one ref per commit, and one for the list of keys (RC4, RC5).
-
-A receipt's ref is made once: the receipt of ours that is there first stays. Anybody who may push can put something else
-there, even before the commit that it is named for, so anything else is replaced. Each ref points to a commit without
-parents that holds one file.
-"""
+"""Receipts, their public keys, and pinned accounts on a git remote, each under a ref of its own (RC4, RC5, A7)."""
 
 import asyncio
+import json
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
-from bot.core.errors import PlangateError, Refused, Transient
-from bot.core.names import CommitId
-from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
+from bot.core.errors import PlangateError, Refused, Transient, Unreadable
+from bot.core.names import CommitId, RepositoryId
+from bot.core.receipt import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
 from bot.core.transcript import Json
 from bot.ports import Clock
+from bot.store.sealing import StateKey, seal, unseal
 from bot.store.thread_refs import ThreadRefs
+
+# --- Receipts and their public keys on a git remote: one ref per commit, and one for the list of keys (RC4, RC5) -----
+# A receipt's ref is made once: the receipt of ours that is there first stays. Anybody who may push can put something
+# else
+# there, even before the commit that it is named for, so anything else is replaced. Each ref points to a commit without
+# parents that holds one file.
 
 _log: Final = logging.getLogger(__name__)
 
@@ -88,3 +92,41 @@ class ReceiptRefs:
                 self.refs.write_ref(KEYS_REF, {KEYS_FILE: keys}, note="keys of receipts", before=commit)
         except PlangateError as error:
             _log.warning("the keys of receipts cannot be published: %s", error)
+
+
+# --- The accounts that logins in the configuration file name, looked up once for each version of the file (A7) -------
+# Anybody can register a login that its owner gave up. So the numeric id of each login is stored, sealed, when a
+# version
+# of the file, by its git blob id, is seen first, on a ref of its own. A login without an account at that moment names
+# nobody as long as that version is in force.
+
+Pins: TypeAlias = Mapping[str, int | None]
+"""Login in lower case -> numeric id, or None if no account had that login."""
+ConfigurationVersion: TypeAlias = tuple[RepositoryId, str]
+"""A repository, and the git blob id of its configuration file."""
+_FILE: Final = "accounts"
+
+
+async def pin_accounts(
+    refs: ThreadRefs,
+    version: ConfigurationVersion,
+    key: StateKey,
+    *,
+    logins: Iterable[str],
+    find: Callable[[str], Awaitable[int | None]],
+) -> Pins:
+    """Return the accounts of the logins in a version of the file, as they were when it was seen first.
+
+    `find` looks one up. Raises what it raises, and Transient if the ref cannot be written; nothing is stored then.
+    """
+    ref, where = f"refs/plangate/accounts/{version[1]}", f"{version[0]}/{_FILE}/{version[1]}"
+    stored, tip = await asyncio.to_thread(refs.read_ref, ref, _FILE)
+    with suppress(Unreadable):  # nothing is there, or something of others
+        known: Pins = json.loads(unseal(stored or b"", key.encryption, where))
+        return known
+    pins = {login: await find(login) for login in sorted({login.lower() for login in logins})}
+    content = seal(json.dumps(pins).encode(), key.encryption, where)
+    write = partial(refs.write_ref, ref, {_FILE: content}, note=f"accounts of configuration {version[1]}", before=tip)
+    if refusal := await asyncio.to_thread(write):  # another process may have been first
+        raise Transient("the accounts in the configuration cannot be stored", where=ref, fix=refusal)
+    return pins

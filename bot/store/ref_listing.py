@@ -18,8 +18,7 @@ from threading import Lock, Timer
 from typing import IO, Final
 from urllib.parse import urlsplit
 
-from bot.core.errors import Transient
-from bot.core.git_failures import is_token_refused
+from bot.core.errors import Transient, is_token_refused
 from bot.core.names import CommitId
 from bot.store.plumbing import GitResult, Plumbing, end_process, kill_process
 

@@ -1,14 +1,4 @@
-"""One ref per thread on a git remote, changed by compare-and-swap; journal and transcripts are stored on it.
-
-A thread's ref points to a chain of commits. Each commit adds files and changes none.
-
-Rules
-- A push never forces, and names the commit that it expects at the remote, so the later of two writers is refused (E4,
-  G3).
-- A failed look-up means unknown, not absent: it raises.
-- A push whose answer was lost is unknown too: it raises Transient, and the next check shows the outcome.
-- Git works in a bare scratch repository of ours. It is a cache: deleting it loses nothing.
-"""
+"""One ref per thread on a git remote, changed by compare-and-swap; journal and transcripts are stored on it."""
 
 import asyncio
 import fcntl
@@ -21,18 +11,63 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
+from threading import Lock, Thread
 from typing import Final, TypeAlias, TypeVar
 
-from bot.core import git_failures
+from bot.core import errors
 from bot.core.errors import PlangateError, Refused, Transient
 from bot.core.names import CommitId, ThreadNumber, thread_ref
 from bot.ports import Clock
-from bot.store.blob_cache import BlobCache
-from bot.store.loose_objects import PLAIN, LooseObjects, TreeFile, start_bare_repository
-from bot.store.plumbing import Plumbing
-from bot.store.pushes import Pushes
+from bot.store.plumbing import PLAIN, LooseObjects, Plumbing, Pushes, TreeFile, start_bare_repository
 from bot.store.ref_listing import RefListing
+
+# --- Caches the contents of blobs, which never change, so that git is asked for each of them once --------------------
+# A session adds up what every thread of its repository cost today, and each check opens its thread's journal again.
+
+LARGEST: Final = 64 * 1024
+"""Bytes of the largest blob that is kept. Files of journals are far smaller; those of transcripts are read once."""
+CAPACITY: Final = 4 * 1024 * 1024
+"""Bytes of all blobs that are kept: some hundred threads. Those that were used longest ago are forgotten first."""
+
+
+@dataclass(slots=True)
+class BlobCache:
+    """Contents of blobs by their ids. Threads may share it."""
+
+    _contents: dict[str, bytes] = field(init=False, default_factory=dict)
+    _size: int = field(init=False, default=0)
+    _lock: Lock = field(init=False, default_factory=Lock)
+
+    def find(self, blobs: Iterable[str]) -> dict[str, bytes]:
+        """Return the contents of those blobs that are cached."""
+        contents = dict[str, bytes]()
+        with self._lock:
+            for blob in blobs:
+                if (content := self._contents.pop(blob, None)) is not None:
+                    self._contents[blob] = contents[blob] = content
+        return contents
+
+    def keep(self, contents: Mapping[str, bytes]) -> None:
+        """Cache contents, and drop the ones that were used longest ago beyond the capacity."""
+        with self._lock:
+            for blob, content in contents.items():
+                if len(content) <= LARGEST and blob not in self._contents:
+                    self._contents[blob] = content
+                    self._size += len(content)
+            while self._size > CAPACITY:
+                self._size -= len(self._contents.pop(next(iter(self._contents))))
+
+
+# --- One ref per thread on a git remote, changed by compare-and-swap; journal and transcripts are stored on it -------
+# A thread's ref points to a chain of commits. Each commit adds files and changes none.
+#
+# Rules
+# - A push never forces, and names the commit that it expects at the remote, so the later of two writers is refused
+#   (E4,
+#   G3).
+# - A failed look-up means unknown, not absent: it raises.
+# - A push whose answer was lost is unknown too: it raises Transient, and the next check shows the outcome.
+# - Git works in a bare scratch repository of ours. It is a cache: deleting it loses nothing.
 
 PAUSES: Final = (1.0, 2.0, 4.0, 8.0)
 """Seconds between attempts at one change. An attempt fails if another writer's succeeded or holds the lock."""
@@ -285,11 +320,11 @@ class ThreadRefs:
 
         Raises what the last try did.
         """
-        for pause in git_failures.PAUSES:
+        for pause in errors.PAUSES:
             try:
                 return read()
             except Transient as error:
-                if not git_failures.is_passing(error.fix):
+                if not errors.is_passing(error.fix):
                     raise
             self._wait(pause)
         return read()

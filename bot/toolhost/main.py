@@ -9,17 +9,15 @@ import sys
 import threading
 from typing import Any
 
-from bot.toolhost.background import bash_output, kill_shell, start_shell
+from bot.toolhost.command_limits import confine, harden
 from bot.toolhost.edits import edit, multi_edit, write
 from bot.toolhost.files import changed_files, read
-from bot.toolhost.hardening import confine, harden
-from bot.toolhost.listing import glob, ls
 from bot.toolhost.merge import merge
 from bot.toolhost.notebook import edit_notebook, read_notebook
 from bot.toolhost.operation import Call, Host, Operation
 from bot.toolhost.protocol import Config, Failure, OperationResult, Oversized, Writer, decode_request, lines
-from bot.toolhost.search import grep
-from bot.toolhost.shell import bash
+from bot.toolhost.search import glob, grep, ls
+from bot.toolhost.shell import bash, bash_output, kill_shell, start_shell
 
 OPERATIONS: dict[str, Operation] = {
     "Read": read,

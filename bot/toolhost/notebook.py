@@ -18,12 +18,21 @@ import re
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
-from bot.toolhost.checkout_paths import ResolvedPath, missing_message
-from bot.toolhost.files import BOM, RESULT_BYTES
-from bot.toolhost.images import IMAGE_BYTES, checked_image_block, media_type
-from bot.toolhost.operation import Arguments, Call, Host
+from bot.toolhost.files import BOM, IMAGE_BYTES, RESULT_BYTES, checked_image_block, media_type
+from bot.toolhost.operation import (
+    Arguments,
+    Before,
+    Call,
+    Host,
+    ResolvedPath,
+    check_stamp,
+    encode_text,
+    missing_message,
+    read_current,
+    replace_file,
+    resolve_writable,
+)
 from bot.toolhost.protocol import Failure, OperationResult
-from bot.toolhost.storing import Before, check_stamp, encode_text, read_current, replace_file, resolve_writable
 
 IMAGES: Final = 10
 KINDS: Final = ("code", "markdown", "raw")

@@ -1,9 +1,4 @@
-"""The processes that tools start, and everything that those start in turn.
-
-Rules: whatever a command leaves behind is found and ended, whatever session or parent it has. Orphans are re-parented
-to this process, which is the subreaper of all of them (hardening.py). An orphan belongs to the command whose mark is in
-its environment. An orphan that hides its mark belongs to the next command that ends while no other runs.
-"""
+"""The processes that tools start, and everything that those start in turn."""
 
 import contextlib
 import fcntl
@@ -15,9 +10,47 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from bot.toolhost.timed_query import TimedQueries
+# --- Queries to the kernel that a process can block: they run in their own thread, with a time limit -----------------
+# The kernel reads data in a process's memory (its environment, the share of each page) under that process's lock,
+# which
+# the process holds while it forks or maps memory. A process that does nothing else blocks every reader forever.
+
+Given = TypeVar("Given")
+
+
+class TimedQueries:
+    """Runs one query at a time; while one is blocked, further ones are not started."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._free = threading.Lock()
+
+    def answer(self, question: Callable[[], Given]) -> Given | None:
+        """Return the answer, or None if it did not arrive in time; the question itself raises nothing."""
+        if not self._free.acquire(blocking=False):
+            return None
+        answers: list[Given] = []
+
+        def work() -> None:
+            try:
+                answers.append(question())
+            finally:
+                self._free.release()
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(self._seconds)
+        return answers[0] if answers else None
+
+
+# --- The processes that tools start, and everything that those start in turn -----------------------------------------
+# Rules: whatever a command leaves behind is found and ended, whatever session or parent it has. Orphans are re-
+# parented
+# to this process, which is the subreaper of all of them (hardening.py). An orphan belongs to the command whose mark is
+# in
+# its environment. An orphan that hides its mark belongs to the next command that ends while no other runs.
 
 Child: TypeAlias = "subprocess.Popen[bytes]"
 

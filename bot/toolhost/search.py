@@ -1,17 +1,88 @@
-"""Grep: finds matching lines with ripgrep, whose patterns take linear time (no -P here).
+"""Grep, Glob, and LS: find lines and files with ripgrep, in linear time."""
 
-Rules: results are ordered by path, so equal trees give equal answers. No more is kept than is shown, and ripgrep is
-ended as soon as there is enough.
-"""
-
+import heapq
 import os
-from collections.abc import Iterable
-from typing import NamedTuple
+import subprocess
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from itertools import chain
+from types import TracebackType
+from typing import NamedTuple, Self
 
-from bot.toolhost.checkout_paths import ResolvedPath, missing_message, quote_name
-from bot.toolhost.operation import Arguments, Call, Host
+from bot.toolhost.operation import Arguments, Call, Host, ResolvedPath, missing_message, quote_name, resolve_folder
+from bot.toolhost.processes import read_some
 from bot.toolhost.protocol import Failure, OperationResult
-from bot.toolhost.ripgrep import Ripgrep
+
+# --- One run of ripgrep: read in limited pieces, ended when enough was read or the call is cancelled -----------------
+
+_TICK = 0.2
+_LONGEST_RECORD = 1 << 16
+_LONGEST_ERROR = 4000
+_FOUND_NOTHING = 1
+
+
+class Ripgrep:
+    """A context in which ripgrep runs; afterward `error` is its error message, or ""."""
+
+    def __init__(
+        self, host: Host, call: Call, options: list[str], *, cwd: str, stdin: int = subprocess.DEVNULL
+    ) -> None:
+        self._host, self._call, self._stdin = host, call, stdin
+        self._command = [host.config.rg, "--no-config", "--color=never", *options]
+        self._cwd = cwd
+        self.error = ""
+
+    def __enter__(self) -> Self:
+        try:
+            self._child = self._host.children.start_search(
+                self._command, cwd=self._cwd, env=self._host.config.env, stdin=self._stdin
+            )
+        except FileNotFoundError:
+            raise Failure("ripgrep (rg) is not installed where the tools run.") from None
+        except ValueError:
+            raise Failure("The search holds halves of characters or NUL: write it without.") from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._host.children.remove(self._child)
+
+    def records(self, end: bytes) -> Iterator[bytes]:
+        """Yield ripgrep's output, record by record; a record over 64 KiB is cut. Raises Failure on cancellation."""
+        return chain.from_iterable(self.batches(end))
+
+    def batches(self, end: bytes) -> Iterator[list[bytes]]:
+        """Yield the records in batches as they arrive, so that a hundred thousand records take few steps."""
+        tail = b""
+        while piece := self._read():
+            *whole, tail = (tail + piece).split(end)
+            if whole:
+                yield whole
+            tail = tail[:_LONGEST_RECORD]
+        if tail:
+            yield [tail]
+        self._finish()
+
+    def _read(self) -> bytes:
+        """Wait for the next piece; b"" at the end."""
+        piece = None
+        while piece is None:
+            if self._call.cancelled.is_set():
+                raise Failure("Cancelled.")
+            piece = read_some(self._child, _TICK)
+        return piece
+
+    def _finish(self) -> None:
+        """Store ripgrep's error message if it ended with an error."""
+        complaint = self._child.stderr.read(_LONGEST_ERROR) if self._child.stderr else b""
+        if self._child.wait() > _FOUND_NOTHING:
+            self.error = complaint.decode("utf-8", "replace").strip() or f"ripgrep ended with {self._child.returncode}"
+
+
+# --- Grep: finds matching lines with ripgrep, whose patterns take linear time (no -P here) ---------------------------
+# Rules: results are ordered by path, so equal trees give equal answers. No more is kept than is shown, and ripgrep is
+# ended as soon as there is enough.
 
 HEAD_LIMIT = 250
 RESULT_BYTES = 100_000
@@ -121,3 +192,81 @@ def _collect(records: Iterable[bytes], window: Window) -> Found:
         lines.append(quote_name(os.fsdecode(name)) if window.names_only else os.fsdecode(name.removesuffix(b"\r")))
         size += len(record) + 1
     return Found(lines, more=False)
+
+
+# --- LS and Glob: list files -----------------------------------------------------------------------------------------
+
+ENTRIES = 1000
+MATCHES = 100
+_FILES = ("--files", "--null", "--hidden", "--no-ignore", "--no-messages", "--threads=1")
+"""One thread: it needs half the processor time to walk, and its results are processed meanwhile."""
+_NOT_GIT = "--glob=!.git"
+
+
+def ls(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
+    """List one folder, sorted by name."""
+    place = resolve_folder(host.root, arguments["path"])
+    ignored = arguments.get("ignore") or []
+    with os.scandir(place.real) as entries:
+        candidates = (entry for entry in entries if not any(fnmatchcase(entry.name, glob) for glob in ignored))
+        first = heapq.nsmallest(ENTRIES, candidates, key=lambda entry: entry.name)
+        remaining = sum(1 for _ in os.scandir(place.real)) - len(first) if len(first) == ENTRIES else 0
+    text = "\n".join(_entry(entry) for entry in first) or f"({place.name} is empty)"
+    note = f"\n(the first {ENTRIES:,} entries, sorted by name; up to {remaining:,} more: use Glob)" if remaining else ""
+    return OperationResult(text + note)
+
+
+def _entry(entry: "os.DirEntry[str]") -> str:
+    """Return the line of one entry: folders end with a slash, symlinks show their target."""
+    if entry.is_symlink():
+        return f"{quote_name(entry.name)} -> {quote_name(os.readlink(entry.path))}"
+    return quote_name(entry.name) + ("/" if entry.is_dir() else "")
+
+
+def glob(host: Host, call: Call, arguments: Arguments) -> OperationResult:
+    """List the files whose path matches a pattern, the newest first."""
+    place, pattern = _anchor(host, resolve_folder(host.root, arguments.get("path") or "."), arguments["pattern"])
+    options = [*_FILES, f"--glob=/{pattern}", _NOT_GIT]
+    # Paths relative to this process's folder, the root, are shorter for the kernel to walk.
+    above = b"" if place.real == host.root.real else os.fsencode(os.path.relpath(place.real, host.root.real)) + b"/"
+    newest: list[tuple[int, bytes]] = []
+    total = 0
+    with Ripgrep(host, call, options, cwd=place.real) as rg:
+        for names in rg.batches(b"\0"):
+            total += len(names)
+            newest = _newest(newest, [above + name for name in names] if above else names)
+    if rg.error:
+        raise Failure(f"The pattern is not valid: {rg.error}")
+    lines = [quote_name(host.root.name(os.path.join(host.root.real, os.fsdecode(path)))) for _, path in newest]
+    more = total - len(lines)
+    note = f"\n(the {MATCHES} newest; {more:,} more match: use a narrower pattern or path)" if more else ""
+    return OperationResult("\n".join(lines) + note if lines else "No files found")
+
+
+def _newest(before: list[tuple[int, bytes]], paths: list[bytes]) -> list[tuple[int, bytes]]:
+    """Return the newest of the previous files and some more paths, with ages; the bulk of the work is done in C."""
+    try:
+        times = [status.st_mtime_ns for status in map(os.lstat, paths)]
+    except OSError:
+        times = list(map(_mtime, paths))
+    last = heapq.nlargest(MATCHES, times)[-1]
+    candidates = [(-time, path) for time, path in zip(times, paths, strict=True) if time >= last]
+    return heapq.nsmallest(MATCHES, before + candidates)
+
+
+def _anchor(host: Host, place: ResolvedPath, pattern: str) -> tuple[ResolvedPath, str]:
+    """Return the folder and the pattern relative to it; an absolute pattern searches the root."""
+    if not pattern.startswith("/"):
+        return place, pattern.removeprefix("./")
+    for top in (host.root.shown, host.root.real):
+        if pattern.startswith(top.rstrip("/") + "/"):
+            return host.root.resolve("."), pattern[len(top.rstrip("/")) + 1 :]
+    raise Failure(f"The pattern is outside of the checkout ({host.root.shown}).")
+
+
+def _mtime(path: bytes) -> int:
+    """Return the time of a file's last change in nanoseconds, 0 if the file is gone."""
+    try:
+        return os.lstat(path).st_mtime_ns
+    except OSError:
+        return 0

@@ -1,4 +1,1 @@
-"""Verbs: each stage of the gate that has an effect has a file of that name.
-
-Packages hold what the verbs share: journal, session, execution, and outbox.
-"""
+"""Verbs: each stage of the gate that has an effect has a file of that name. The other files hold what verbs share."""

@@ -13,16 +13,15 @@ from dataclasses import replace
 from typing import Final
 
 from bot.core import comment, reply_text
-from bot.core.approval import ApprovedPlan, Reason, Snapshot, Verdict, VerdictOutcome, prove, rejecters
+from bot.core.approval import ApprovedPlan, Reason, Snapshot, Standing, Verdict, VerdictOutcome, prove, rejecters
 from bot.core.comment import REASONS
 from bot.core.decision_evidence import DecisionEvidence, decision_evidence
 from bot.core.errors import Transient
 from bot.core.gate import Stage
 from bot.core.moves import Approved, Drifted, Expired, MoveEvent, Rejected, Stopped, Withdrawn
 from bot.core.notes import Explained
-from bot.core.standing import Standing
 from bot.core.thread.state import ThreadState
-from bot.workflow.journal.writing import append_notes, take_over
+from bot.workflow.journal import append_notes, take_over
 from bot.workflow.thread_context import ThreadContext
 
 _ENDS: Final[Mapping[VerdictOutcome, tuple[type[Rejected | Drifted | Expired], Stage]]] = {

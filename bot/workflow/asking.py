@@ -1,26 +1,75 @@
-"""Asking: shows a session's question and takes the first answer that counts. The thread rests until there is one.
+"""Shows a session's question and takes the first answer that counts. The thread rests until there is one."""
 
-Rules
-- People who may ask answer the questions of a planner.
-- Only people who may approve answer the questions and permission requests of approved work, and only in a comment that
-  was never edited, because nobody else's words may steer approved work.
-"""
-
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from bot.agent.tools.ask_user import NOBODY
-from bot.core import question_text
+from bot.agent.assembly import pending_question, release
+from bot.agent.light_calls import explain_permission
+from bot.agent.session import Session
+from bot.agent.tools.session_tools import NOBODY
+from bot.core import reply_text
+from bot.core.brief import escape_reminders
 from bot.core.errors import Transient
-from bot.core.moves import Expired, Instructed, MoveEvent, Replied, Stopped
+from bot.core.moves import Asked, Expired, Instructed, MoveEvent, Replied, Stopped
 from bot.core.notes import Shown
-from bot.core.question import AnswerRules, Author, Grant, Reply, find_reply
+from bot.core.question import AnswerRules, AskKind, Author, Grant, Reply, find_reply
 from bot.core.reply_text import thread_closed
 from bot.core.thread.state import ThreadState
+from bot.core.transcript import pending_calls
 from bot.core.turn import Acknowledgment, Turn
 from bot.workflow.approving import stop_move
-from bot.workflow.journal.writing import append_notes, read_state, take_over
+from bot.workflow.journal import append_notes, read_state, take_over
 from bot.workflow.thread_context import ThreadContext
+
+# --- Returns the move with which a session asks people, and delivers their answer to the session (L8) ----------------
+
+
+async def question_move(context: ThreadContext, state: ThreadState, session: Session) -> Asked | None:
+    """Return the move that asks people, if the session waits for an answer that nobody has given yet, else None.
+
+    Saves the transcript first, so that the answer finds the call that waits for it.
+    """
+    asking = pending_question(session) if _reply(state, session) is None else None
+    if asking is None:
+        return None
+    if asking.matter is AskKind.PERMISSION:
+        asking = replace(asking, meaning=await explain_permission(session.context.light, asking))
+    await context.resources.transcripts.save()
+    return Asked(asking=asking, session=session.id)
+
+
+async def deliver_reply(
+    context: ThreadContext, state: ThreadState, session: Session, additions: Sequence[str] = ()
+) -> str:
+    """Deliver people's answer to a session, with the `additions` that they made to the request.
+
+    Return the id of the call that they permitted and that must now run, or "".
+    """
+    reply = _reply(state, session)
+    if reply is None:
+        release(session)
+        return ""
+    if state.question.comment:
+        await context.dialogue.fold_question(state.question.comment)
+    if reply.grant in {Grant.ONCE, Grant.PLAN}:
+        return reply.call
+    session.answer(reply.call, escape_reminders(reply.reply or ""), is_error=reply.is_error, reminders=additions)
+    return ""
+
+
+def _reply(state: ThreadState, session: Session) -> Replied | Instructed | None:
+    """Return the journaled answer to the session's pending call, even if the rules have changed since."""
+    replies = (state.question.reply(session.id, call["id"]) for call in pending_calls(session.history))
+    return next((reply for reply in replies if reply is not None), None)
+
+
+# --- Asking: shows a session's question and takes the first answer that counts. The thread rests until there is one
+# Rules
+# - People who may ask answer the questions of a planner.
+# - Only people who may approve answer the questions and permission requests of approved work, and only in a comment
+#   that
+#   was never edited, because nobody else's words may steer approved work.
 
 
 async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:
@@ -30,7 +79,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     if state.has_approved_work and (stop := await stop_move(context, state)) is not None:
         return stop
     if context.resources.clock.now() >= _expires(context, state):
-        return Expired(owes=question_text.question_expired(context.settings.expires_days, context.settings.mention))
+        return Expired(owes=reply_text.question_expired(context.settings.expires_days, context.settings.mention))
     asking = state.question.asking
     shown = state.question.shown or await _post_question(context, state)
     rules = _rules(context, state)
@@ -45,9 +94,9 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     if reply is not None:
         if reply.turn:
             await context.dialogue.acknowledge(Turn(reply.turn, reply.by, reply.words, reply.at), Acknowledgment.SEEN)
-        return _resume_move(state, question_text.reply_text(asking, reply), reply)
+        return _resume_move(state, reply_text.reply_text(asking, reply), reply)
     if findings:
-        await context.dialogue.explain_ignored_answers(question_text.not_counted(findings), state.gate.ask)
+        await context.dialogue.explain_ignored_answers(reply_text.not_counted(findings), state.gate.ask)
     return None
 
 
@@ -95,7 +144,7 @@ def _expires(context: ThreadContext, state: ThreadState) -> datetime:
 
 
 def _who_may_answer(state: ThreadState) -> str:
-    return question_text.WHO_MAY_STEER if state.has_approved_work else question_text.WHO_MAY_ASK
+    return reply_text.WHO_MAY_STEER if state.has_approved_work else reply_text.WHO_MAY_ASK
 
 
 def _rules(context: ThreadContext, state: ThreadState) -> AnswerRules:

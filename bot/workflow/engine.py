@@ -20,14 +20,22 @@ from bot.core.gate import ON_ENTER, Effect
 from bot.core.moves import Instructed, MoveEvent, Planned, Replied
 from bot.core.reply_text import configuration_error
 from bot.core.thread.state import ThreadState
-from bot.workflow import approving, asking, executing, fixing, intake, planning, preflight, proposing, publishing
-from bot.workflow.journal.writing import append_move, flush_notes, read_state, take_over
-from bot.workflow.outbox import notices, outcomes, session_wait
-from bot.workflow.rights import may_ask
-from bot.workflow.session.budgets import book_stopped, estimate_cost, limit_move
-from bot.workflow.session.day_budget import share_day_budget
-from bot.workflow.session.main_session import session_of
-from bot.workflow.thread_context import ThreadContext
+from bot.workflow import (
+    approving,
+    asking,
+    executing,
+    intake,
+    main_session,
+    maintaining,
+    outbox,
+    planning,
+    proposing,
+    publishing,
+)
+from bot.workflow.budgets import book_stopped, estimate_cost, limit_move, share_day_budget
+from bot.workflow.journal import append_move, flush_notes, read_state, take_over
+from bot.workflow.main_session import session_of
+from bot.workflow.thread_context import ThreadContext, may_ask
 
 StageVerb = Callable[[ThreadContext, ThreadState], Awaitable[MoveEvent | None]]
 
@@ -58,7 +66,7 @@ async def check_thread(context: ThreadContext) -> ThreadState:
     state = await _journal_turns(context)
     if state.task is not None:
         context = replace(context, settings=context.settings.for_task(state.task.task))
-    state = await fixing.request_fix(context, state)
+    state = await maintaining.request_fix(context, state)
     try:
         while not context.settings.refusal:
             state = await _advance(context, state)
@@ -66,7 +74,7 @@ async def check_thread(context: ThreadContext) -> ThreadState:
                 break
             state = await intake.begin_kept_turn(context, state)
         if context.settings.refusal:
-            state = await notices.notice_configuration_error(context, state)
+            state = await outbox.notice_configuration_error(context, state)
         state = await flush_notes(context, state)
     except (PlangateError, asyncio.CancelledError):
         with suppress(PlangateError):  # raise the first error; save now, as the disk may be gone at the next check (L9)
@@ -91,7 +99,7 @@ async def read_comments(context: ThreadContext) -> ThreadState:
 
 async def _read_comments_once(context: ThreadContext) -> ThreadState:
     state = await _journal_turns(context)
-    stop = await session_wait.stop_move(context, state)
+    stop = await planning.stop_move_while_waiting(context, state)
     state = await (flush_notes(context, state) if stop is None else append_move(context, state, stop))
     intake.require_known_roles(context)
     return state
@@ -103,14 +111,14 @@ async def _journal_turns(context: ThreadContext) -> ThreadState:
     try:
         before = await read_state(context)
     except Unreadable:
-        await notices.notice_unreadable_journal(context)
+        await outbox.notice_unreadable_journal(context)
         raise
     if not before.position:  # transcripts stored here belong to a thread that was deleted
         await asyncio.to_thread(context.resources.transcripts.set_aside)
     try:
-        return await outcomes.post_replies(context, await intake.journal_turns(context, before))
+        return await outbox.post_replies(context, await intake.journal_turns(context, before))
     except Unwritable as error:
-        await notices.notice_without_journal(context, configuration_error(str(error)))
+        await outbox.notice_without_journal(context, configuration_error(str(error)))
         raise
 
 
@@ -132,8 +140,8 @@ async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
         if state.gate == before:
             break  # the effect waits, and nobody moved the thread meanwhile
     if effect not in _SESSION_EFFECTS:  # those end their wait themselves, or still wait
-        state = await session_wait.end_wait(context, state)
-    return await notices.notice_void_plan(context, await outcomes.post_outcomes(context, state))
+        state = await planning.end_wait(context, state)
+    return await outbox.notice_void_plan(context, await outbox.post_outcomes(context, state))
 
 
 async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Effect) -> MoveEvent | None:
@@ -170,12 +178,12 @@ async def _run_verb(context: ThreadContext, state: ThreadState, effect: Effect) 
         await context.before_work()
     if effect not in _SESSION_EFFECTS:
         return await VERBS[effect](context, state)
-    if (failed := await preflight.failure_move(context, state)) is not None:
+    if (failed := await main_session.failure_move(context, state)) is not None:
         return failed
     if not context.begin_session():
-        return await session_wait.wait_for_session(context, state)
+        return await planning.wait_for_session(context, state)
     await context.before_step()
-    state = await session_wait.end_wait(context, state)
+    state = await planning.end_wait(context, state)
     context = await share_day_budget(context, state, session_of(context, state))
     limited = await limit_move(context, state)
     return limited or await VERBS[effect](context, state)

@@ -5,10 +5,10 @@ The move at the end names the tree that was verified last, and publishing refuse
 
 from dataclasses import asdict, dataclass
 
-from bot.agent.ending import request_finish
 from bot.agent.light_calls import pull_request_title
+from bot.agent.loop import request_finish
 from bot.agent.permissions.plan_mode import approval_result, pending_plan_call
-from bot.agent.scope import ScopeWatch
+from bot.agent.resources import ScopeWatch
 from bot.agent.session import Session
 from bot.agent.session_events import End, Ended
 from bot.core import comment
@@ -19,30 +19,32 @@ from bot.core.thread.state import ThreadState
 from bot.core.transcript import Json, pending_calls, text_of
 from bot.ports import Access
 from bot.workflow.approving import evaluate_live, withdrawal_move
-from bot.workflow.execution.command_runs import commands_run
-from bot.workflow.execution.execution_brief import execution_brief
-from bot.workflow.execution.set_up import hosts, leftovers, prepare
-from bot.workflow.execution.verification import (
-    Verification,
-    baseline_reminders,
-    hand_back,
-    measure_baseline,
-    verify,
-)
-from bot.workflow.journal.writing import read_state
-from bot.workflow.requests import branch_name, pull_number, thread_title
-from bot.workflow.session.main_session import (
+from bot.workflow.asking import deliver_reply, question_move
+from bot.workflow.intake import branch_name, pull_number, thread_title
+from bot.workflow.journal import read_state
+from bot.workflow.main_session import (
     SessionStart,
     has_room,
     open_session,
+    row_of,
     run_session,
     run_until_moved,
     unfinished_move,
 )
-from bot.workflow.session.progress import row_of
-from bot.workflow.session.questions import deliver_reply, question_move
-from bot.workflow.session.saved_work import keep_work
+from bot.workflow.saved_work import keep_work
 from bot.workflow.thread_context import ThreadContext, working_mode
+from bot.workflow.verification import (
+    Verification,
+    baseline_reminders,
+    commands_run,
+    execution_brief,
+    hand_back,
+    hosts,
+    leftovers,
+    measure_baseline,
+    prepare,
+    verify,
+)
 
 
 async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:

@@ -1,40 +1,207 @@
-"""Intake: takes in what people said since the journal's last turn, and continues what was interrupted.
-
-Rules
-- People who may act are heard first. People who may not ask get a reaction and no reply, and only a few a day.
-- Every accepted turn is acknowledged at once. A command is one line of a comment that nobody ever edited.
-- A turn that arrives while the bot works is noted. If that work was approved, the turn is kept for afterward.
-- No turn is dropped. If an author's role cannot be looked up, the turn waits and delays nobody else. Turns that are
-  heard meanwhile record since when it waits, so that it is read again however much is said after it.
-- Posts that turn out not to be turns are journaled as well, so that no later check parses them again.
-"""
+"""Takes in what people said since the journal's last turn, and what a request begins on."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from bot.agent.permissions.modes import Mode, next_mode
+from bot.agent.permissions.tool_gate import Mode, next_mode
 from bot.core import reply_text
-from bot.core.command import Command, UnknownCommand, Verb, parse, undecided_line
-from bot.core.entry import JournaledTurn
-from bot.core.errors import Transient
+from bot.core.errors import Transient, Unreadable
 from bot.core.gate import ON_ENTER, PLAN_MAY_BE_SHOWN, TRANSITIONS, Move, Stage
-from bot.core.mail import counts_by_mail
-from bot.core.moves import Closed, Noted, Resumed, Retried, Stopped
+from bot.core.moves import Closed, JournaledTurn, Noted, Requested, Resumed, Retried, Stopped
+from bot.core.names import CommitId, thread_ref
 from bot.core.notes import Heard
 from bot.core.plan import Hidden
 from bot.core.reply_text import configuration_error
+from bot.core.thread.request import RequestEntry
 from bot.core.thread.state import ThreadState
-from bot.core.turn import Acknowledgment, Turn, version_key
+from bot.core.turn import (
+    Acknowledgment,
+    Command,
+    Turn,
+    UnknownCommand,
+    Verb,
+    counts_by_mail,
+    parse,
+    undecided_line,
+    version_key,
+)
 from bot.workflow.approving import live_snapshot
 from bot.workflow.asking import may_be_answer
-from bot.workflow.journal import rewind
-from bot.workflow.journal.writing import append_move, defer_notes, flush_notes
-from bot.workflow.requests import find_start, renewed_request
-from bot.workflow.rights import is_over_quota, may_act, may_ask, may_command
-from bot.workflow.thread_context import ThreadContext, working_mode
+from bot.workflow.journal import append_move, append_notes, defer_notes, flush_notes, read_state, restart
+from bot.workflow.thread_context import (
+    ThreadContext,
+    is_over_quota,
+    may_act,
+    may_approve,
+    may_ask,
+    may_command,
+    working_mode,
+)
+
+# --- A request: the commit that it begins on, its text if it repeats an earlier one, and the names of its branch and
+#     pull request
+# The same journal always gives the same names.
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStart:
+    """The commit, title, and branch that a request begins on."""
+
+    base: CommitId
+    title: str
+    onto: str = ""
+    """The branch of the pull request that the work adds to; "" for a branch of its own."""
+    closes_round: bool = False
+    """Whether the round's pull request is closed, so that a new round begins (PR2)."""
+
+    def request(self, turn: JournaledTurn, beside: Hidden | None = None) -> Requested:
+        """Return the request that a turn makes."""
+        return Requested(said=turn, beside=beside, base=self.base, title=self.title, onto=self.onto)
+
+
+async def find_start(context: ThreadContext, state: ThreadState) -> RequestStart:
+    """Return what a request begins on: the thread's or its round's open pull request, else the base (PR2)."""
+    place, published = context.location, state.work.published
+    start = RequestStart(place.base, place.title, place.branch)
+    if published is None:
+        return start
+    head = await context.pulls.head(published.pull_number)
+    if head is None:
+        return replace(start, closes_round=True)
+    return replace(start, base=head, onto=published.branch)
+
+
+def renewed_request(state: ThreadState, turn: Turn) -> JournaledTurn:
+    """Return a request that repeats everything asked so far, for a turn that adds no words of its own.
+
+    The entries of the repeated words record who may have edited them (`RequestState.entries`).
+    """
+    request, *additions = state.request.newest_entries
+    return replace(
+        JournaledTurn.of(turn),
+        actor=request.said.actor,
+        text="\n\n".join((request.said.text, *map(addition_text, additions))),
+        foreign=any(entry.said.foreign for entry in state.request.newest_entries),
+        strangers=any(entry.said.strangers for entry in state.request.newest_entries),
+        editors=(),
+        hidden=state.request.hidden,
+    )
+
+
+def addition_text(entry: RequestEntry) -> str:
+    """Return an addition to a request, as the planner reads it."""
+    return f"@{entry.said.actor.login} adds: {entry.said.text}"
+
+
+def thread_title(context: ThreadContext, state: ThreadState) -> str:
+    """Return the redacted title of the thread as it was at the request, so that an edit makes no second branch."""
+    title = state.request.current.title
+    return context.redactor.redact(context.location.title if title is None else title)
+
+
+def pull_title(context: ThreadContext, state: ThreadState) -> str:
+    """Return the redacted title of the finished work, or the thread's title if it has none."""
+    return context.redactor.redact(state.work.current.title or "") or thread_title(context, state)
+
+
+def branch_name(context: ThreadContext, state: ThreadState) -> str:
+    """Return this round's branch: the existing one, else a name made from the thread."""
+    place = context.location
+    if branch := place.branch or state.request.onto:
+        return branch
+    name = place.new_branch(thread_title(context, state), state.gate.round)
+    return (
+        f"{name}-{state.work.branch_suffix}" if state.work.branch_suffix else name
+    )  # a journal that was set back may have lost a branch of the plain name
+
+
+def pull_number(context: ThreadContext, state: ThreadState) -> int:
+    """Return the number of the pull request that the work adds to, or 0 if it gets a branch of its own."""
+    if context.location.branch:
+        return context.location.thread
+    return state.work.published.pull_number if state.request.onto and state.work.published is not None else 0
+
+
+# --- Detects a journal that was set back. Work on its thread continues only after an approver has decided (A4b) ------
+# Anybody who can push can set a thread's ref back to an older state, or delete it, and every older state is genuine.
+# But
+# the bot's comments stay, and each records the length of the journal at that time.
+#
+# Rules
+# - The comments are read first and the journal after them. A journal that is behind the comments then was set back.
+# - While the journal is behind, nothing is written to it, so that it never catches up.
+# - An approver decides by a comment that is newer than the notice. Each time that the journal is set back needs its
+#   own.
+# - Then the request is planned again, so that no earlier approval counts.
+
+PAUSES: Final = (0.0, 2.0, 6.0)
+"""Seconds before each new reading of a journal that seems to be behind: another process may be writing to it."""
+
+
+async def require_newest(context: ThreadContext, state: ThreadState, turns: Sequence[Turn]) -> ThreadState:
+    """Return the thread's state, read again if it seemed to be behind the bot's comments.
+
+    Raises Unreadable if it is behind and no approver has decided yet. The notice was posted then.
+    """
+    if state.heard.forgotten_comment:
+        context.dialogue.ignore_comments_until(state.heard.forgotten_comment)
+    number = await _find_unrecorded_comment(context, state)
+    for pause in PAUSES if number else ():
+        await context.resources.clock.sleep(pause)
+        state = await read_state(context)
+        if not (number := await _find_unrecorded_comment(context, state)):
+            break
+    return await _wait_for_decision(context, state, turns, number) if number else state
+
+
+async def _find_unrecorded_comment(context: ThreadContext, state: ThreadState) -> int:
+    return await context.dialogue.find_unrecorded_comment(state.position, state.gate.ask)
+
+
+async def _wait_for_decision(
+    context: ThreadContext, state: ThreadState, turns: Sequence[Turn], number: int
+) -> ThreadState:
+    """Post the notice once, and continue if an approver has decided since."""
+    since = await context.dialogue.warn_of_rewind(
+        number, reply_text.journal_set_back(thread_ref(context.location.thread), context.settings.mention)
+    )
+    decisions = (turn for turn in turns if turn.at > since and _decides(context, turn))
+    decision = None if context.settings.refusal else next(decisions, None)
+    if decision is None:
+        raise Unreadable(
+            "the journal is older than the comments on the thread: its ref was reset or deleted",
+            where=thread_ref(context.location.thread),
+            fix="somebody who may approve has to comment `retry` there",
+        )
+    await context.dialogue.acknowledge(decision, Acknowledgment.SEEN)
+    context.dialogue.ignore_comments_until(number)
+    if state.request.newest is None:  # no request to plan again: every turn of the thread is taken in again
+        return await append_notes(
+            context, state, Heard(said=JournaledTurn.of(decision), forgotten=number, apart=number)
+        )
+    request = (await find_start(context, state)).request(renewed_request(state, decision))
+    return await restart(context, state, replace(request, forgotten=number, apart=number))
+
+
+def _decides(context: ThreadContext, turn: Turn) -> bool:
+    """Return whether a turn is a `retry` command of somebody who may approve, in a comment that was neither edited nor
+    sent by mail."""
+    command = parse(turn.text.split("\n", 1)[0], context.settings.mention)
+    is_retry = isinstance(command, Command) and command.verb is Verb.RETRY
+    return is_retry and not (turn.edited or turn.by_mail) and may_approve(context, turn)
+
+
+# --- Intake: takes in what people said since the journal's last turn, and continues what was interrupted -------------
+# Rules
+# - People who may act are heard first. People who may not ask get a reaction and no reply, and only a few a day.
+# - Every accepted turn is acknowledged at once. A command is one line of a comment that nobody ever edited.
+# - A turn that arrives while the bot works is noted. If that work was approved, the turn is kept for afterward.
+# - No turn is dropped. If an author's role cannot be looked up, the turn waits and delays nobody else. Turns that are
+#   heard meanwhile record since when it waits, so that it is read again however much is said after it.
+# - Posts that turn out not to be turns are journaled as well, so that no later check parses them again.
 
 _ENDS: Final = {Verb.STOP: frozenset(ON_ENTER), Verb.FINISH: frozenset({Stage.EXECUTING})}
 """Stages in which there is something to stop, or to finish."""
@@ -59,7 +226,7 @@ async def journal_turns(context: ThreadContext, state: ThreadState) -> ThreadSta
     planned = _unedited_requests(state)
     seen = (state.heard.seen - planned) | set(map(version_key, planned))
     turns = await context.dialogue.turns(seen, state.heard.until, may_act=partial(may_act, context, state))
-    state = await rewind.require_newest(context, state, turns)
+    state = await require_newest(context, state, turns)
     for edit in [turn for turn in turns if turn.key in planned]:
         state = await _journal_edit(context, state, edit)
     turns = [turn for turn in turns if turn.key not in state.heard.seen]

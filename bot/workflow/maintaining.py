@@ -1,37 +1,142 @@
-"""Maintaining: takes in the due times of a scheduled task, on the thread of its tracking issue (MT1-MT4).
+"""Takes in due times of a scheduled task (MT1-MT4), and red checks of the bot's pull request (MT9)."""
 
-Rules
-- An occurrence is journaled before anything else happens, and only right after the entries that were read. If two
-  processes find it due, the second one gets Conflict (`_journal_due`).
-- An occurrence is open until it begins as a request or is journaled as ended. If a process dies in between, the next
-  one continues. An occurrence with an outcome is never taken in again.
-- No session begins while a plan of the task waits, its pull requests reach the limit, its issue is closed, or its
-  check prints nothing.
-- The check's output is data for the planner, never an instruction. Nobody has read it, so the execution session does
-  not get a request that contains it (`foreign`). If strangers can have written it, people approve the plan.
-"""
+import logging
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
 
-from collections.abc import Collection, Sequence
-from typing import Final
-
-from bot.agent.history.escaping import as_data
-from bot.core.actor import Actor, ActorKind
+from bot.core.brief import Entrance, as_data
+from bot.core.checks import (
+    GITHUB_CHECK,
+    MOST_TURNS,
+    CheckRun,
+    checks_to_fix,
+    may_begin,
+    parse_github_check,
+    request_text,
+    stop_text,
+    turn_key,
+    turns_begun,
+)
 from bot.core.comment import finding_list
-from bot.core.entry import JournaledTurn
-from bot.core.errors import Conflict
+from bot.core.errors import Conflict, PlangateError
 from bot.core.gate import ON_ENTER, TRANSITIONS, Move, Stage
 from bot.core.maintenance import CheckResult, Occurrence, ScheduledTask, TaskFinding
 from bot.core.markdown.elements import code, fenced_block
-from bot.core.moves import Closed, Requested
-from bot.core.notes import FindingOffered, OccurrenceDue, OccurrenceEnded, PullRequestEnded, TaskChanged
+from bot.core.moves import Closed, JournaledTurn, Requested
+from bot.core.notes import FindingOffered, Heard, OccurrenceDue, OccurrenceEnded, PullRequestEnded, TaskChanged
+from bot.core.reply_text import tracking_title
 from bot.core.thread.entry_step import NEVER
 from bot.core.thread.state import ThreadState
-from bot.core.tracking_text import tracking_title
-from bot.core.turn import Turn
-from bot.workflow.journal.writing import append_move, append_note_at_state, append_notes, take_over
-from bot.workflow.rights import is_over_quota
-from bot.workflow.task_check import run_check
-from bot.workflow.thread_context import ThreadContext
+from bot.core.turn import Actor, ActorKind, Turn
+from bot.ports import Toolhost
+from bot.workflow.intake import find_start
+from bot.workflow.journal import append_move, append_note_at_state, append_notes, read_state, take_over
+from bot.workflow.outbox import post_replies
+from bot.workflow.thread_context import ThreadContext, is_over_quota
+from bot.workflow.verification import call_bash, command_sandbox, hear_output
+
+# --- Runs the check of a scheduled task, and returns whether there may be something to do (MT4) ----------------------
+# Rules
+# - A check is a shell command, or ``github:NAME``. A command runs in the sandbox, on a checkout that is discarded.
+# - Exit code 0 without output means that there is nothing to do, and exit code 75 that the check could not run.
+# - The output of a check that asks GitHub, or that can reach a host, counts as strangers' words (`core.entrances`).
+# - A check that could not run, does not end, or prints too much has a problem, and begins no session.
+
+PRINTED_SHOWN: Final = 10_000
+"""Characters of a check's output that the planner sees."""
+MOST_PRINTED: Final = 1_000_000
+"""Maximum characters that a check may print. Longer output cannot be a list of things to do."""
+_NO_PROGRAM: Final = frozenset({126, 127})
+"""Exit codes of a shell that cannot run a program."""
+_CANNOT_RUN: Final = 75
+"""Exit code by which a check says that it could not run: EX_TEMPFAIL of sysexits.h."""
+_PROBLEM_SHOWN: Final = 300
+_SILENT: Final = "(no output)"
+
+
+async def run_check(context: ThreadContext, task: ScheduledTask) -> CheckResult:
+    """Run a task's check in the sandbox, on a checkout that is discarded. It can reach the hosts of `sandbox.hosts`.
+
+    A task without a check always has something to do.
+    """
+    if not task.check:
+        return CheckResult(found=True)
+    if task.check.startswith(GITHUB_CHECK):
+        return await _ask_github(context, task.check)
+    place, minutes = context.location, context.settings.command_minutes
+    tree = await context.workspace.checkout(f"check-{place.repository}-{place.thread}", place.base, fresh=True)
+    try:
+        state = await read_state(context)
+        async with command_sandbox(context, state, tree, "check", hosts=context.settings.hosts) as host:
+            checked = await run_shell_check(host, task.check, minutes=minutes, redact=partial(hear_output, context))
+        entrance = Entrance.NETWORK_CHECK if context.settings.hosts else Entrance.OFFLINE_CHECK
+        return replace(checked, strangers=entrance.brings_strangers)
+    except PlangateError as error:
+        return CheckResult(problem=str(error))
+    finally:
+        await context.workspace.discard(tree)
+
+
+async def run_shell_check(host: Toolhost, check: str, *, minutes: float, redact: Callable[[str], str]) -> CheckResult:
+    """Run a shell command as a check, for at most so many minutes. `redact` removes secrets from what it printed."""
+    command = f"bash -n -c {shlex.quote(check)} || exit {_CANNOT_RUN}\n(\n{check}\n)"
+    output = await call_bash(host, command, minutes * 60)
+    printed = redact(output.text).strip()
+    if problem := _problem(output.details, printed, minutes):
+        return CheckResult(problem=problem)
+    if output.details["exit_code"] == 0 and printed.startswith(_SILENT):
+        return CheckResult()
+    return CheckResult(found=True, printed=_first_lines(printed))
+
+
+def _problem(details: Mapping[str, Any], printed: str, minutes: float) -> str:
+    """Return why a command that ended like this cannot count as a check that ran; "" if it counts."""
+    code, characters = details.get("exit_code"), details.get("characters", 0)
+    lines = printed.splitlines() or [""]
+    ending = " ".join(printed.removesuffix(f"exit code {code}").split())[-_PROBLEM_SHOWN:] or f"exit code {code}"
+    if characters > MOST_PRINTED:
+        return f"it printed {characters:,} characters; let it print only what there is to do (at most {MOST_PRINTED:,})"
+    if details.get("ended") == "timeout":
+        return f"it did not end within {minutes:g} {'minute' if minutes == 1 else 'minutes'} (sandbox.minutes)"
+    if code is None:  # the last line says which limit ended it
+        return f"it was ended: {lines[-1].removesuffix(': all of it was ended')}"[:_PROBLEM_SHOWN]
+    if code == _CANNOT_RUN:
+        return ending
+    return f"a program is missing: {ending}" if code in _NO_PROGRAM else ""
+
+
+def _first_lines(printed: str) -> str:
+    """Return the first lines of a check's output, and a line that says so if there are more."""
+    if len(printed) <= PRINTED_SHOWN:
+        return printed
+    lines = printed[:PRINTED_SHOWN].rpartition("\n")[0] or printed[:PRINTED_SHOWN]
+    return f"{lines}\n(the check printed more)"
+
+
+async def _ask_github(context: ThreadContext, check: str) -> CheckResult:
+    """Run a check that asks GitHub: ``github:NAME --option value ...``."""
+    try:
+        name, options = parse_github_check(check)
+        printed = await context.tasks.run_check(name, options, context.location.base)
+    except PlangateError as error:
+        return CheckResult(problem=str(error))
+    strangers = Entrance.GITHUB_CHECK.brings_strangers
+    return CheckResult(found=bool(printed), printed=_first_lines(printed), strangers=strangers)
+
+
+# --- Maintaining: takes in the due times of a scheduled task, on the thread of its tracking issue (MT1-MT4) ----------
+# Rules
+# - An occurrence is journaled before anything else happens, and only right after the entries that were read. If two
+#   processes find it due, the second one gets Conflict (`_journal_due`).
+# - An occurrence is open until it begins as a request or is journaled as ended. If a process dies in between, the next
+#   one continues. An occurrence with an outcome is never taken in again.
+# - No session begins while a plan of the task waits, its pull requests reach the limit, its issue is closed, or its
+#   check prints nothing.
+# - The check's output is data for the planner, never an instruction. Nobody has read it, so the execution session does
+#   not get a request that contains it (`foreign`). If strangers can have written it, people approve the plan.
 
 NOTHING_TO_DO: Final = "nothing to do"
 DECIDED_SHOWN: Final = 50
@@ -201,3 +306,58 @@ def _text(task: ScheduledTask, occurrence: Occurrence, printed: str, decided: Se
 
 async def _end(context: ThreadContext, state: ThreadState, occurrence: Occurrence, outcome: str) -> ThreadState:
     return await append_notes(context, state, OccurrenceEnded(key=occurrence.key, outcome=outcome))
+
+
+# --- Fixing: takes in red required checks of the bot's own pull request, on the thread of that pull request (MT9)
+# Such a turn is the bot's own request: it leads to a plan that waits for people, like any other. The checks' output is
+# data for the planner. Nobody has read it, so the execution session does not get this request (`foreign`).
+
+_log: Final = logging.getLogger(__name__)
+
+
+async def request_fix(context: ThreadContext, state: ThreadState) -> ThreadState:
+    """Begin a request about the red checks of the pull request's head, unless there was one for this head.
+
+    Does nothing on other threads, and while something else is under way or waits for people. Checks that cannot be
+    read do not stop the check; the next one reads them again.
+    """
+    if not _may_request_fix(context, state):
+        return state
+    red, report = await _read_red(context, state)
+    if not red:
+        return state
+    head, now = context.location.base, context.resources.clock.now()
+    key = turn_key(head)
+    bot = Actor(context.policy.bot, context.settings.mention.removeprefix("@"), ActorKind.BOT)
+    if turns_begun(state.heard.seen) == MOST_TURNS:
+        owes = stop_text(red, context.settings.mention)
+        noted = await append_notes(context, state, Heard(said=JournaledTurn(key, bot, "", now), owes=owes))
+        return await post_replies(context, noted)
+    text = request_text(head, red, as_data(report))
+    start = await find_start(context, state)
+    said = JournaledTurn(key, bot, text, now, foreign=True, strangers=Entrance.RED_CHECKS.brings_strangers)
+    return await append_move(context, state, start.request(said))
+
+
+def _may_request_fix(context: ThreadContext, state: ThreadState) -> bool:
+    """Return whether red checks may become a turn of the thread now, without asking GitHub."""
+    at_rest = state.stage not in ON_ENTER and Move.REQUESTED in TRANSITIONS[state.stage]
+    place, settings, seen = context.location, context.settings, state.heard.seen
+    may = settings.fix_checks and not settings.refusal and bool(place.branch) and may_begin(place.base, seen)
+    return may and at_rest and not state.request.kept_turns
+
+
+async def _read_red(context: ThreadContext, state: ThreadState) -> tuple[Sequence[CheckRun], str]:
+    """Return the red checks of the head that a plan would be based on, and what they report, if that is needed.
+
+    There are none if the head moved.
+    """
+    try:
+        checked = await context.checks.read(context.location.thread)
+        if checked is None or checked.head != context.location.base or not (red := checks_to_fix(checked)):
+            return (), ""
+        needed = turns_begun(state.heard.seen) < MOST_TURNS
+        return red, await context.checks.report(checked.head, red) if needed else ""
+    except PlangateError as error:
+        _log.warning("the checks of #%s cannot be read: %s", context.location.thread, error)
+        return (), ""

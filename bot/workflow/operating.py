@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from bot.core import comment
+from bot.core.maintenance import Operation
 from bot.core.moves import Delivered
 from bot.core.notes import Operated
-from bot.core.operations import Operation
 from bot.core.plan import PlanDocument
 from bot.core.thread.state import ThreadState
-from bot.workflow.journal.writing import append_notes
+from bot.workflow.journal import append_notes
 from bot.workflow.thread_context import ThreadContext
 
 

@@ -1,4 +1,4 @@
-"""Planning: a session in plan mode that ends with a plan, an answer, or a limit."""
+"""A session in plan mode that ends with a plan, an answer, or a limit; and its wait for a free slot."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,28 +8,35 @@ from typing import Final
 from bot.agent.permissions.plan_mode import SubmittedPlan, pending_plan_call, read_plan, rejection_result
 from bot.agent.session import Session
 from bot.agent.session_events import End, Ended
-from bot.agent.tools.submit_review import submitted_review
+from bot.agent.tools.session_tools import submitted_review
 from bot.core import comment, reply_text
 from bot.core.errors import Refused
-from bot.core.lines import cut_middle
+from bot.core.gate import AT_WORK, Stage
+from bot.core.markdown.elements import cut_middle
 from bot.core.moves import Answered, MoveEvent, Planned, Stopped
+from bot.core.notes import Queued
 from bot.core.paths import Further, PathClass, as_glob, is_workflow, linked_classes
 from bot.core.plan import Contract, PlanDocument, contract_tier
 from bot.core.thread.state import ThreadState
 from bot.core.transcript import is_unresolved
 from bot.ports import Access
+from bot.workflow import approving
 from bot.workflow.approving import may_stand
-from bot.workflow.operating import record_targets
-from bot.workflow.requests import branch_name
-from bot.workflow.session.main_session import (
+from bot.workflow.asking import deliver_reply, question_move
+from bot.workflow.intake import branch_name
+from bot.workflow.journal import append_notes
+from bot.workflow.main_session import (
     SessionStart,
     open_session,
+    progress_ask,
     run_session,
     unfinished_move,
     unsent_additions,
 )
-from bot.workflow.session.questions import deliver_reply, question_move
+from bot.workflow.operating import record_targets
 from bot.workflow.thread_context import ThreadContext
+
+# --- Planning: a session in plan mode that ends with a plan, an answer, or a limit -----------------------------------
 
 REQUEST_LIMIT: Final = 20_000
 """Characters of a request that the planner reads; the middle of a longer one is cut (K7)."""
@@ -177,3 +184,40 @@ def _answer(context: ThreadContext, state: ThreadState, session: Session, ended:
     reviewed = pull and (state.request.base if context.location.branch else pull.head)
     review = reviewed and submitted_review(session.history, session.context.folder, reviewed)
     return Answered(answer=ended.text, owes=review.text if review else ended.text, review=review or None)
+
+
+# --- Shows once on the thread that its session waits for a free slot. The check ends; a later one begins the session
+# No process waits meanwhile: the journal records what has to be done, so a process that dies loses nothing. The checks
+# in
+# between carry out every other command, above all a stop.
+
+
+async def wait_for_session(context: ThreadContext, state: ThreadState) -> Stopped | None:
+    """Show on the thread that its session waits and return None; or return the move that stops the work instead.
+
+    The text is in the progress comment of the ask, which the session edits later, so every check shows it in the same
+    comment.
+    """
+    if (stop := await stop_move_while_waiting(context, state)) is not None:
+        return stop
+    await context.dialogue.progress(reply_text.session_queued(context.settings.mention), progress_ask(state))
+    if not state.waits_for_session:
+        await append_notes(context, state, Queued(queued=state.gate.ask))
+    return None
+
+
+async def end_wait(context: ThreadContext, state: ThreadState) -> ThreadState:
+    """If the thread shows that its session waits, show that it no longer does: it begins, or is not needed any more."""
+    if not state.waits_for_session:
+        return state
+    await context.dialogue.progress(reply_text.WAIT_OVER, progress_ask(state))
+    return await append_notes(context, state, Queued(queued=0))
+
+
+async def stop_move_while_waiting(context: ThreadContext, state: ThreadState) -> Stopped | None:
+    """Return the move that stops the session: its thread was closed, or an approver rejected its plan. Else None."""
+    if state.stage in AT_WORK:
+        return await approving.stop_move(context, state)
+    if state.stage is Stage.PLANNING:
+        return await stop_move(context, state)
+    return None

@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import partial
 
 from bot.core import comment, pull_text
-from bot.core.actor import Actor
 from bot.core.approval import ApprovedPlan, Verdict, VerdictOutcome
 from bot.core.errors import Conflict, OutOfScope, Refused, SecretAdded
 from bot.core.gate import Stage
@@ -24,19 +23,18 @@ from bot.core.moves import Delivered, MoveEvent, Outgrew, Published
 from bot.core.notes import Pushing
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument, contract_tier
-from bot.core.pull import PullOrder
 from bot.core.receipt import Builder, ReceiptSubject, receipt_statement
 from bot.core.thread.state import ThreadState
-from bot.core.work import CommitOrder, PushedWork
+from bot.core.turn import Actor
+from bot.core.work import CommitOrder, PullOrder, PushedWork
 from bot.workflow.approving import evaluate_live, withdrawal_move
-from bot.workflow.execution.set_up import leftovers
-from bot.workflow.intake import journal_turns
-from bot.workflow.journal.writing import append_notes
+from bot.workflow.intake import branch_name, journal_turns, pull_number, pull_title
+from bot.workflow.journal import append_notes
 from bot.workflow.operating import carry_out, finish_operations, operations_report
-from bot.workflow.outbox.outcomes import post_replies
-from bot.workflow.requests import branch_name, pull_number, pull_title
-from bot.workflow.session.saved_work import checkout
+from bot.workflow.outbox import post_replies
+from bot.workflow.saved_work import checkout
 from bot.workflow.thread_context import ThreadContext
+from bot.workflow.verification import leftovers
 
 
 async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:

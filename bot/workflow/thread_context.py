@@ -1,29 +1,109 @@
-"""What every verb gets: the thread's location, the ports, and the settings. `bot/compose` makes it."""
+"""What every verb gets: the thread's location, the ports, and the settings; and who may say what."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from bot.agent.limits import Limits
-from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.tool_gate import Mode
 from bot.agent.prompts import Environment
 from bot.agent.resources import SessionResources
 from bot.agent.session_events import AgentEvent
 from bot.agent.subagents.policy import SubagentSettings
 from bot.core import comment
-from bot.core.actor import Askers
 from bot.core.approval import Policy
+from bot.core.checks import PublishingFacts
+from bot.core.errors import Conflict
 from bot.core.gate import Stage
 from bot.core.maintenance import ScheduledTask
-from bot.core.moves import Drifted, Failed, Limited
-from bot.core.names import CommitId, SessionId
+from bot.core.moves import Drifted, Entry, Failed, Limited
+from bot.core.names import CommitId, RepositoryId, SessionId, ThreadNumber
 from bot.core.paths import Further
-from bot.core.publishing_check import PublishingFacts
 from bot.core.secrets.redaction import Redactor
-from bot.core.thread.state import ThreadState
+from bot.core.thread.state import ThreadState, fold_entries
+from bot.core.turn import Askers, Role, Turn, Verb
 from bot.core.work import ThreadLocation
 from bot.ports import CheckAccess, Dialogue, Journal, Pulls, Receipts, TaskAccess, Workspace
-from bot.workflow.journal.fence import Fence
-from bot.workflow.journal.state_cache import StateCache
+
+# --- Caches the state of each thread, so that a process folds each entry only once, however often it reads it --------
+
+THREADS: Final = 1_000
+"""Number of cached threads: those that were read last. Any other journal is folded from its start."""
+
+
+@dataclass(slots=True)
+class StateCache:
+    """The newest state of each thread that this process has folded. It is never older than the journal that is read."""
+
+    _states: dict[tuple[RepositoryId, ThreadNumber], tuple[str, ThreadState]] = field(default_factory=dict)
+    """The state, and the chain hash of the last entry in it."""
+
+    def fold(self, repository: RepositoryId, thread: ThreadNumber, entries: Sequence[Entry]) -> ThreadState:
+        """Return the state after all entries of a thread's journal. Raises as `core.thread.state.apply` does.
+
+        An entry's hash covers all entries before it, so a journal that was set back is folded from its start.
+        """
+        last, state = self._states.pop((repository, thread), ("", ThreadState()))
+        continues = 0 < state.position <= len(entries) and entries[state.position - 1].chain_hash == last
+        state = fold_entries(entries[state.position :], state) if last and continues else fold_entries(entries)
+        if entries:
+            self._states[repository, thread] = entries[-1].chain_hash, state
+        while len(self._states) > THREADS:
+            del self._states[next(iter(self._states))]
+        return state
+
+
+# --- The fence of one check: it posts and pushes nothing once another process works on the thread (E4) ---------------
+# A process that begins to work on a thread journals that first (`writing.take_over`). Everything that creates a
+# comment,
+# a review, or a reply, and every push, calls `check` just before. So if two jobs work on one thread, only the one that
+# took it over last posts.
+
+
+@dataclass(slots=True)
+class Fence:
+    """Compares the thread's state after this check's newest entry with the state in the journal now."""
+
+    journal: Journal
+    repository: RepositoryId
+    thread: ThreadNumber
+    states: StateCache
+    written: ThreadState | None = None
+    """The state after this check's newest entry; None until this check has taken the thread over."""
+
+    async def check(self) -> None:
+        """Raise Conflict if another process moved the thread or took it over since then."""
+        if self.written is not None and await self.has_moved(self.written):
+            raise _taken_over_error(self.thread)
+
+    async def check_run(self) -> None:
+        """Raise Conflict if another process took the thread over since then, or if somebody set the journal back.
+
+        What a reader of comments journaled meanwhile, such as a stop, does not matter.
+        """
+        if self.written is None:
+            return
+        later = await self._read()
+        if later.written < self.written.written or later.work.run != self.written.work.run:
+            raise _taken_over_error(self.thread)
+
+    async def has_moved(self, state: ThreadState) -> bool:
+        """Return whether another process moved the thread or took it over since this process read `state`.
+
+        Also return True if somebody set the journal back (A4b).
+        """
+        later = await self._read()
+        return later.written < state.written or later.has_moved_since(state)
+
+    async def _read(self) -> ThreadState:
+        return self.states.fold(self.repository, self.thread, await self.journal.read(self.thread))
+
+
+def _taken_over_error(thread: ThreadNumber) -> Conflict:
+    return Conflict("another job works on this thread", where=f"#{thread}", fix="try again")
+
+
+# --- What every verb gets: the thread's location, the ports, and the settings. `bot/compose` makes it ----------------
 
 
 async def never_changed() -> bool:
@@ -202,3 +282,59 @@ class ThreadContext:
 def working_mode(context: ThreadContext, state: ThreadState) -> Mode:
     """Return the mode in which approved work runs: chosen on the thread, else as configured."""
     return Mode(state.approval.chosen_mode or context.settings.mode)
+
+
+# --- Who may say what on a thread, by their role, and how often (docs/commands.md) -----------------------------------
+# Some commands do not need the right to ask: people who may approve can approve, and people can stop what they asked
+# for.
+
+
+def may_ask(context: ThreadContext, turn: Turn) -> bool:
+    """Return whether the turn's author may ask for work."""
+    return context.settings.askers.may_ask(turn.actor, turn.role)
+
+
+def may_approve(context: ThreadContext, turn: Turn) -> bool:
+    """Return whether the turn's author may decide about plans. The verdict says whether an opinion counts."""
+    return context.policy.may_decide(turn.actor, turn.role, listed=turn.listed)
+
+
+def may_act(context: ThreadContext, state: ThreadState, turn: Turn) -> bool:
+    """Return whether the turn's author may say anything here. Called before the text is read."""
+    return any(may_command(context, state, turn, verb) for verb in (Verb.REVISE, Verb.APPROVE, Verb.STOP))
+
+
+def may_command(context: ThreadContext, state: ThreadState, turn: Turn, verb: Verb) -> bool:
+    """Return whether the turn's author may give this command."""
+    match verb:
+        case Verb.APPROVE | Verb.REJECT | Verb.BUDGET | Verb.MODE:
+            return may_approve(context, turn)
+        case Verb.STOP | Verb.FINISH | Verb.RETRY:
+            return (turn.role or Role.NONE) >= Role.WRITE or turn.actor.id in _requesters(state)
+        case Verb.REVISE | Verb.STATUS | Verb.HELP:
+            return may_ask(context, turn)
+
+
+def _requesters(state: ThreadState) -> frozenset[int]:
+    """Return the ids of the people who made the newest request or added to it."""
+    return frozenset(entry.said.actor.id for entry in state.request.entries)
+
+
+async def is_over_quota(
+    context: ThreadContext, state: ThreadState, turn: Turn, *, elsewhere: Collection[str] = ()
+) -> bool:
+    """Return whether the turn's author has already used up the requests of one person and day.
+
+    `elsewhere` lists requests on other threads that were not made by comments, each as ``thread/key``.
+    """
+    limit = context.settings.ask_per_day
+    if not limit:
+        return False
+    here = {*elsewhere, *(f"{context.location.thread}/{key}" for key in _asked_here(state, turn))}
+    return len(here) >= limit or len(here | set(await context.dialogue.asked_before(turn))) >= limit
+
+
+def _asked_here(state: ThreadState, turn: Turn) -> set[str]:
+    """Return the keys of the author's other requests on that day, including those of deleted comments."""
+    today = turn.actor.id, f"{turn.at:%Y-%m-%d}"
+    return {key for *day, key in state.heard.requests if tuple(day) == today and key != turn.key}

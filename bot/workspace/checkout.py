@@ -1,19 +1,8 @@
-"""Checkouts: a work tree with a git directory of its own for each session (G2, S4).
-
-A checkout named ``<name>`` has these parts in the folder of checkouts: ``<name>/tree`` (what a sandbox sees),
-``<name>/base`` (the commit), ``<name>/refs`` (pull_refs.py), and the lock file ``<name>.lock``. A fork also has
-``<name>/origin``, the tree as it was when the fork was made, and ``<name>/lasting`` if a later process may continue in
-it.
-
-Rules
-- A checkout is made under another name and renamed when it is complete, so nobody mistakes a half-made one for a
-  complete one.
-- git runs directly in a tree only before a sandbox has seen the tree; after that it runs inside a sandbox.
-- One process at a time works with a name; the lock is released when the process dies.
-"""
+"""Checkouts: a work tree with a git directory of its own for each session (G2, S4, K6)."""
 
 import asyncio
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -22,16 +11,88 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
-from bot.core.errors import Broken, PlangateError, Refused, Transient
+from bot.core.errors import Broken, Misconfigured, PlangateError, Refused, Transient
 from bot.core.names import CommitId
-from bot.core.pull import PullCommits
-from bot.core.work import Checkout
-from bot.workspace import hazards, partial, pull_refs, run, unused_folders
-from bot.workspace.locks import Lock
-from bot.workspace.mirror import Mirror
+from bot.core.work import Checkout, PullCommits
+from bot.workspace import local_repository, locks, run
+from bot.workspace.locks import MAKING, Lock
+from bot.workspace.mirror import PROMISE, Mirror
 from bot.workspace.sandbox import Mount, SandboxProfile
+
+# --- The refs of a pull request in a checkout: its merge base and its head, for git commands that run offline (K6)
+# A checkout of a pull request's thread has ``plangate/base`` and ``plangate/head``, with all of their contents, also
+# in a
+# partial mirror. The file ``<name>/refs`` beside the tree lists the refs that the checkout was made with.
+#
+# The head may be of a fork: GitHub serves its commits from the repository that the pull request is in
+# (https://docs.github.com/en/pull-requests/collaborating-with-pull-requests/reviewing-changes-in-pull-
+# requests/checking-out-pull-requests-locally).
+# If these commits cannot be fetched, the checkout is made without them.
+
+BASE: Final = "plangate/base"
+"""The name of the merge base, as git commands take it."""
+HEAD: Final = "plangate/head"
+_log: Final = logging.getLogger(__name__)
+
+Refs: TypeAlias = tuple[tuple[str, CommitId], ...]
+
+
+async def fetch(mirror: Mirror, pull: PullCommits) -> Refs:
+    """Fetch the head and the merge base of a pull request into the mirror. Return refs to those that could be fetched.
+
+    Raises Transient if the server failed.
+    """
+    refs = list[tuple[str, CommitId]]()
+    try:
+        await mirror.ensure(pull.head)
+        refs.append((HEAD, pull.head))
+        await mirror.ensure(pull.base)
+        if base := await _merge_base(mirror, pull):
+            await mirror.ensure(base)
+            refs.append((BASE, base))
+    except (Refused, Misconfigured) as error:
+        _log.info("commits of a pull request cannot be fetched: %s", error)
+    return tuple(sorted(refs))
+
+
+def write(refs: Refs, place: Path) -> None:
+    """Write refs in the tree of a checkout that no sandbox has seen, and list them beside it."""
+    for name, commit in refs:
+        ref = place / "tree" / ".git" / "refs" / name
+        ref.parent.mkdir(parents=True, exist_ok=True)
+        ref.write_text(f"{commit}\n")
+    (place / "refs").write_text("".join(f"{name} {commit}\n" for name, commit in refs))
+
+
+def read(place: Path) -> Refs:
+    """Return the refs that a checkout was made with. Older checkouts and forks list none."""
+    try:
+        lines = (place / "refs").read_text().splitlines()
+    except FileNotFoundError:
+        return ()
+    return tuple((name, CommitId(commit)) for name, _, commit in (line.partition(" ") for line in lines))
+
+
+async def _merge_base(mirror: Mirror, pull: PullCommits) -> CommitId | None:
+    """Return the best common ancestor of both ends; None if the histories are unrelated."""
+    answer = await run.git(mirror.path, "merge-base", pull.base, pull.head, check=False)
+    return CommitId(answer.out.decode().strip()) if answer.code == 0 else None
+
+
+# --- Checkouts: a work tree with a git directory of its own for each session (G2, S4) --------------------------------
+# A checkout named ``<name>`` has these parts in the folder of checkouts: ``<name>/tree`` (what a sandbox sees),
+# ``<name>/base`` (the commit), ``<name>/refs`` (pull_refs.py), and the lock file ``<name>.lock``. A fork also has
+# ``<name>/origin``, the tree as it was when the fork was made, and ``<name>/lasting`` if a later process may continue
+# in
+# it.
+#
+# Rules
+# - A checkout is made under another name and renamed when it is complete, so nobody mistakes a half-made one for a
+#   complete one.
+# - git runs directly in a tree only before a sandbox has seen the tree; after that it runs inside a sandbox.
+# - One process at a time works with a name; the lock is released when the process dies.
 
 LASTING_SECONDS: Final = 6 * 3600.0
 """How long an unused lasting fork is kept."""
@@ -109,7 +170,7 @@ class Checkouts:
 
         A lasting fork is kept for some hours, so that a process that takes over the session can continue in it.
         """
-        await unused_folders.sweep(self.folder, _is_disposable, self._remove)
+        await locks.sweep(self.folder, _is_disposable, self._remove)
 
     async def discard(self, checkout: Checkout) -> None:
         """Remove a checkout and everything in it. Does nothing if it is already gone."""
@@ -167,11 +228,11 @@ class Checkouts:
         """Return the description of a complete checkout."""
         tree = str(place / "tree")
         base = CommitId((place / "base").read_text())
-        return Checkout(tree, tree if self.mirror.source.unsafe else self.shown_as, base, refs=pull_refs.read(place))
+        return Checkout(tree, tree if self.mirror.source.unsafe else self.shown_as, base, refs=read(place))
 
     async def _begin(self, place: Path) -> Path:
         """Return an empty folder to make a checkout in, after removing what an earlier attempt left."""
-        making = place.with_name(f"{place.name}{unused_folders.MAKING}")
+        making = place.with_name(f"{place.name}{MAKING}")
         for leftover in (making, place):
             if leftover.exists():
                 await self._remove(leftover)
@@ -182,12 +243,12 @@ class Checkouts:
         """Fill a tree from the mirror: its own git directory, borrowed objects, and no branch, hooks, or submodules."""
         tree = making / "tree"
         shutil.rmtree(tree, ignore_errors=True)
-        refs = await pull_refs.fetch(self.mirror, pull) if pull else ()
+        refs = await fetch(self.mirror, pull) if pull else ()
         start_repository(tree, self.mirror, head=base)
         await run.git(tree, "read-tree", base)
-        await hazards.check_attributes(tree)
+        await local_repository.check_attributes(tree)
         await run.git(tree, "read-tree", "-u", "--reset", "--no-recurse-submodules", base)
-        pull_refs.write(refs, making)
+        write(refs, making)
 
     async def _remove(self, place: Path) -> None:
         """Remove a folder, whatever modes are set in it and however deep it is."""
@@ -224,8 +285,8 @@ def _orphaned_folders(place: Path) -> list[Path]:
 def _is_disposable(place: Path) -> bool:
     """Return whether nobody will continue in a checkout that no process holds."""
     if not (place / "origin").is_dir():
-        return unused_folders.is_unused(place / "base")
-    return not (place / "lasting").exists() or unused_folders.is_unused(place / "base", seconds=LASTING_SECONDS)
+        return locks.is_unused(place / "base")
+    return not (place / "lasting").exists() or locks.is_unused(place / "base", seconds=LASTING_SECONDS)
 
 
 async def _restore(tree: Path, base: CommitId, kept: bytes) -> None:
@@ -244,7 +305,7 @@ def start_repository(tree: Path, mirror: Mirror, *, head: CommitId) -> None:
     (git_dir / "refs" / "heads").mkdir(parents=True)
     (git_dir / "objects" / "info").mkdir(parents=True)
     (git_dir / "objects" / "info" / "alternates").write_text(f"{mirror.objects}\n")
-    (git_dir / "config").write_text(_CONFIG + (partial.PROMISE if mirror.partial else ""))
+    (git_dir / "config").write_text(_CONFIG + (PROMISE if mirror.partial else ""))
     (git_dir / "HEAD").write_text(f"{head}\n")
     with suppress(FileNotFoundError):
         shutil.copyfile(mirror.path / "shallow", git_dir / "shallow")

@@ -1,12 +1,18 @@
-"""Locks between processes; each is released when the process that holds it dies."""
+"""Locks between processes, and folders that nobody will use again."""
 
+import asyncio
 import fcntl
 import os
-from collections.abc import Iterator
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
-from bot.core.errors import Conflict
+from bot.core.errors import Conflict, PlangateError
+
+# --- Locks between processes; each is released when the process that holds it dies -----------------------------------
 
 
 class Lock:
@@ -64,3 +70,61 @@ class Lock:
                 os.close(descriptor)
                 raise
             os.close(descriptor)
+
+
+# --- Removes folders that nobody will use again: their process was killed, or their thread ended long ago ------------
+# Rules
+# - A process that works in a folder holds the lock of its name, so a folder whose lock is free is not in use.
+# - A folder with a unique name is removed as soon as it is not in use. A thread's own checkout stays for the next
+#   session until it has been unused for a long time.
+
+MAKING: Final = "~making"
+"""The suffix of a folder's name while it is being made; its lock is that of the name without the suffix."""
+KEPT_SECONDS: Final = 30 * 24 * 3600.0
+CROWDED_SECONDS: Final = 24 * 3600.0
+"""How long unused folders are kept, normally and when the disk is almost full."""
+_CROWDED_SHARE: Final = 0.05
+AT_ONCE: Final = 10
+"""How many folders one sweep removes, so that no work waits long for it; the next sweep removes more."""
+
+
+def is_unused(stamp: Path, *, seconds: float = KEPT_SECONDS) -> bool:
+    """Return whether a file (or its folder, if it is missing) was untouched for that long, or less on a full disk."""
+    try:
+        last_use = (stamp if stamp.exists() else stamp.parent).stat().st_mtime
+        disk = shutil.disk_usage(stamp.parent)
+    except FileNotFoundError:
+        return False
+    return time.time() - last_use > (
+        min(CROWDED_SECONDS, seconds) if disk.free < disk.total * _CROWDED_SHARE else seconds
+    )
+
+
+def _abandoned_locks(folder: Path) -> list[Path]:
+    """List the paths of locks without a folder: their holder was killed before it made, or after it removed, the
+    folder."""
+    names = {place.name for place in folder.glob("*/")}
+    return [folder / lock.stem for lock in folder.glob("*.lock") if not {lock.stem, f"{lock.stem}{MAKING}"} & names]
+
+
+async def sweep(folder: Path, is_disposable: Callable[[Path], bool], remove: Callable[[Path], Awaitable[None]]) -> None:
+    """Remove disposable folders that no living process holds; a folder that cannot be removed stays."""
+    places = await asyncio.to_thread(
+        lambda: [*_abandoned_locks(folder), *(place for place in folder.glob("*/") if is_disposable(place))]
+    )
+    tried = 0
+    for place in places:
+        lock = Lock(folder / f"{place.name.removesuffix(MAKING)}.lock")
+        try:
+            lock.acquire()
+        except Conflict:
+            continue
+        try:
+            if place.exists():
+                await remove(place)
+            lock.drop()
+        except (OSError, PlangateError):
+            lock.release()
+        tried += 1
+        if tried == AT_ONCE:
+            return

@@ -1,28 +1,200 @@
-"""The mirror: one bare repository for each repository worked on, written by this program only (G2).
-
-Checkouts borrow its objects read-only, and the publisher clones from it. It keeps each requested commit under
-``refs/plangate/commits/<commit>``, one file per commit, whose modification time is the commit's last use; `upkeep`
-drops commits that have long been unused. A damaged mirror is deleted and fetched again.
-"""
+"""The mirror: one bare repository for each repository worked on, written by this program only (G2)."""
 
 import asyncio
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from bot.core import git_failures
+from bot.core import errors
 from bot.core.errors import Conflict, Misconfigured, PlangateError, Refused, Transient
 from bot.core.names import CommitId, is_branch, is_commit
 from bot.core.work import FileStart
-from bot.workspace import partial, run, upkeep
+from bot.workspace import locks, run
 from bot.workspace.local_repository import LocalRepository
 from bot.workspace.locks import Lock
 from bot.workspace.remote import RemoteRepository, refusal
+
+# --- Partial mirrors: for a large repository, the whole history is fetched, but only the contents of commits in use
+# Rules, for G2:
+# - The process that holds the mirror's lock fetches the contents of a commit all at once, before the commit counts as
+#   present. No git process fetches contents on its own, neither here (GIT_NO_LAZY_FETCH) nor in a sandbox, where a
+#   command that needs contents of the past gets an error.
+# - A mirror is complete or partial from its creation. A server that does not support filters sends everything anyway.
+
+REMOTE: Final = "promised"
+"""The remote by which a partial mirror, and checkouts that borrow from it, record that contents are missing."""
+
+# git-config(1), remote.<name>.promisor: missing objects were promised and are not damage.
+PROMISE: Final = f'[remote "{REMOTE}"]\n\tpromisor = true\n\tpartialclonefilter = blob:none\n'
+
+
+def make(mirror: Path) -> None:
+    """Make an empty mirror a partial one."""
+    with (mirror / "config").open("a") as config:
+        config.write(PROMISE)
+
+
+def is_partial(mirror: Path) -> bool:
+    """Return whether a mirror lacks contents that were never requested."""
+    try:
+        return PROMISE in (mirror / "config").read_text()
+    except FileNotFoundError:
+        return False
+
+
+async def missing_contents(mirror: Path, commit: CommitId) -> bytes:
+    """Return the ids of a commit's contents that a partial mirror lacks, one per line."""
+    tree = f"{commit}^{{tree}}"
+    listing = (await run.git(mirror, "rev-list", "--objects", "--missing=print", "--no-object-names", tree)).out
+    return b"".join(line[1:] + b"\n" for line in listing.splitlines() if line.startswith(b"?"))
+
+
+# --- Maintenance of mirrors: the size of a commit, leftovers of killed processes, signs of damage, and unused data
+# Rules
+# - A process that changes a mirror holds its lock, so leftovers of a dead process can be removed.
+# - Objects are deleted only when no ref has needed them for two weeks, so that readers in other processes continue.
+
+COMMIT_LIMIT: Final = 10_000_000_000
+"""Bytes of all files of one commit."""
+PATH_LIMIT: Final = 3000
+"""Bytes of a path. Linux allows 4096, and the folder of checkouts needs some of them."""
+NAME_LIMIT: Final = 255
+"""Bytes of one name (limits.h, NAME_MAX)."""
+PACKS: Final = 20
+"""A mirror with no more packs than this is not repacked."""
+MIRROR_SECONDS: Final = 90 * 24 * 3600.0
+_DAY: Final = 24 * 3600.0
+
+# What git prints about a repository with missing or broken contents.
+_DAMAGE = tuple(
+    "bad object; corrupt; unable to read; missing blob; missing tree; missing commit; invalid sha1 pointer; "
+    "invalid object; not a git repository; is too short; cannot be opened; does not match index; failed to read; "
+    "unable to find; inflate; not a valid object; bad config; is truncated; file size not; "
+    "did not send all necessary objects; reference broken; bad signature; cannot be mapped; could not parse; "
+    "bad tree; is empty; failed to unpack tree".split("; ")
+)
+_NO_DAMAGE = ("No space left", "Too many open files", "Cannot allocate memory", "fsck error")
+_COLLECT = {"gc.packRefs": "false", "gc.writeCommitGraph": "true", "pack.threads": "1"}
+
+
+def is_damage(message: str) -> bool:
+    """Return whether git complains about its own repository, and not about the machine or about data it received."""
+    return any(sign in message for sign in _DAMAGE) and not any(sign in message for sign in _NO_DAMAGE)
+
+
+def mark_used(mirror: Path, ref: str, commit: CommitId) -> bool:
+    """Return whether a mirror keeps a commit, and mark both as used. A ref left empty by a full disk keeps none."""
+    try:
+        if (mirror / ref).read_text().strip() != commit:
+            return False
+        os.utime(mirror / ref)
+        os.utime(mirror)
+    except OSError:
+        return False
+    return True
+
+
+def unlock(mirror: Path) -> None:
+    """Remove the lock files of a killed git process. The caller holds the mirror's lock."""
+    folders = (mirror, mirror / "refs" / "plangate", mirror / "refs" / "plangate" / "commits")
+    for lock in (path for folder in folders for path in folder.glob("*.lock")):
+        lock.unlink(missing_ok=True)
+
+
+def remove_mirror(mirror: Path) -> None:
+    """Remove a mirror. It is renamed first, so a half-removed mirror never has its name."""
+    removed = mirror.with_suffix(".gone")
+    shutil.rmtree(removed, ignore_errors=True)
+    with suppress(FileNotFoundError):
+        os.rename(mirror, removed)
+    shutil.rmtree(removed, ignore_errors=True)
+
+
+async def check_size(mirror: Path, commit: CommitId) -> None:
+    """Raise Refused for a commit that is too large: a few kilobytes of trees can name a million files.
+
+    Folders are listed as well (``-t``), so that the limit also covers folders without files.
+    """
+    try:
+        out = (await run.git(mirror, "ls-tree", "-r", "-t", "-l", "-z", commit)).out
+    except Refused as error:
+        raise _too_large("it holds more than half a million files and folders", commit) from error
+    total = 0
+    for record in out.split(b"\0")[:-1]:
+        about, _, path = record.partition(b"\t")
+        size = about.rsplit(b" ", 1)[-1]
+        total += int(size) if size.isdigit() else 0
+        if len(path) > PATH_LIMIT:
+            raise _too_large("its folders lie too deep", commit)
+        if len(path) > NAME_LIMIT and max(map(len, path.split(b"/"))) > NAME_LIMIT:
+            raise _too_large(f"a name in it is longer than {NAME_LIMIT} bytes", commit)
+    if total > COMMIT_LIMIT:
+        raise _too_large(f"it holds more than {COMMIT_LIMIT:,} bytes", commit)
+
+
+async def clean_up(mirror: Path) -> None:
+    """Remove long-unused data of a mirror and of its neighbors; raises Conflict while another process changes it."""
+    stamp = mirror.with_suffix(".tidied")
+    if not await asyncio.to_thread(_is_due, mirror, stamp):
+        return
+    lock = Lock(mirror.with_suffix(".lock"))
+    lock.acquire()
+    try:
+        stamp.touch()
+        await asyncio.to_thread(_delete_commits, mirror)
+        if len(list((mirror / "objects" / "pack").glob("*.pack"))) > PACKS:
+            await run.git(mirror, "gc", "--quiet", "--prune=14.days.ago", settings=_COLLECT, check=False)
+    finally:
+        lock.release()
+    await asyncio.to_thread(_delete_mirrors, mirror.parent)
+
+
+def _is_due(mirror: Path, stamp: Path) -> bool:
+    """Return whether the mirror exists and was last cleaned up more than a day ago."""
+    if not mirror.exists():
+        return False
+    try:
+        return time.time() - stamp.stat().st_mtime > _DAY
+    except FileNotFoundError:
+        return True
+
+
+def _delete_commits(mirror: Path) -> None:
+    """Delete the refs of commits that have long been unused; a checkout of one fetches it again."""
+    for ref in (mirror / "refs" / "plangate" / "commits").glob("*"):
+        if locks.is_unused(ref):
+            ref.unlink(missing_ok=True)
+
+
+def _delete_mirrors(folder: Path) -> None:
+    """Remove the mirrors of repositories that have long been unused."""
+    for mirror in folder.glob("*.git"):
+        if locks.is_unused(mirror, seconds=MIRROR_SECONDS):
+            lock = Lock(mirror.with_suffix(".lock"))
+            with suppress(Conflict):
+                lock.acquire()
+                remove_mirror(mirror)
+                mirror.with_suffix(".tidied").unlink(missing_ok=True)
+                lock.drop()
+
+
+def _too_large(why: str, commit: CommitId) -> PlangateError:
+    """Return the error for a commit that is too large to work on."""
+    return Refused(
+        f"a commit of this repository is too large: {why}", where=commit, fix="take it out of the repository"
+    )
+
+
+# --- The mirror: one bare repository for each repository worked on, written by this program only (G2) ----------------
+# Checkouts borrow its objects read-only, and the publisher clones from it. It keeps each requested commit under
+# ``refs/plangate/commits/<commit>``, one file per commit, whose modification time is the commit's last use; `upkeep`
+# drops commits that have long been unused. A damaged mirror is deleted and fetched again.
 
 Source: TypeAlias = LocalRepository | RemoteRepository
 """The repository that is worked on, as git reaches it: where commits come from and branches go to."""
@@ -71,7 +243,7 @@ class Mirror:
     @property
     def partial(self) -> bool:
         """Whether the contents of past commits are missing here (partial.py)."""
-        return partial.is_partial(self.path)
+        return is_partial(self.path)
 
     async def ensure(self, commit: CommitId) -> None:
         """Fetch a commit with all its history unless it is present; raises Refused if it is dangerous to fetch."""
@@ -95,7 +267,7 @@ class Mirror:
         try:
             await work()
         except Transient as error:
-            if not upkeep.is_damage(error.what):
+            if not is_damage(error.what):
                 raise
             async with self._exclusive():
                 await self._start_over()
@@ -105,7 +277,7 @@ class Mirror:
     async def tidy(self) -> None:
         """Keep the folder of mirrors small. Runs at most once a day, while nobody fetches; removes nothing in use."""
         with suppress(Conflict):
-            await upkeep.clean_up(self.path)
+            await clean_up(self.path)
 
     async def read(self, commit: CommitId, path: str, *, limit: int = READ_LIMIT) -> bytes | None:
         """Return a file of a commit, following links inside the repository; None if it is missing or larger than
@@ -192,19 +364,19 @@ class Mirror:
         await asyncio.to_thread(holding.__enter__)
         try:
             await self._make()
-            await asyncio.to_thread(upkeep.unlock, self.path)
+            await asyncio.to_thread(unlock, self.path)
             yield
         finally:
             holding.__exit__(None, None, None)
 
     async def _has(self, commit: CommitId) -> bool:
         """Return whether a commit was fetched completely, and mark it as used. Its ref is written last."""
-        return await asyncio.to_thread(upkeep.mark_used, self.path, _ref(commit), commit)
+        return await asyncio.to_thread(mark_used, self.path, _ref(commit), commit)
 
     async def _import(self, revision: str) -> CommitId:
         """Fetch a commit or branch with its history, and keep its commit; raises Refused if it is too large."""
         answer = await self._fetch(revision)
-        if answer.code != 0 and upkeep.is_damage(answer.error):
+        if answer.code != 0 and is_damage(answer.error):
             await self._start_over()
             answer = await self._fetch(revision)
         if answer.code != 0:
@@ -212,13 +384,13 @@ class Mirror:
         commit = CommitId((await run.git(self.path, "rev-parse", "--verify", _HEAD)).out.decode().strip())
         if not await self._has(commit):
             await self._complete(commit)
-            await upkeep.check_size(self.path, commit)
+            await check_size(self.path, commit)
             await run.git(self.path, "update-ref", _ref(commit), commit)
         return commit
 
     async def _start_over(self) -> None:
         """Replace a damaged mirror by an empty one. Checkouts that borrow from it get their commits fetched on use."""
-        await asyncio.to_thread(upkeep.remove_mirror, self.path)
+        await asyncio.to_thread(remove_mirror, self.path)
         await self._make()
 
     async def _make(self) -> None:
@@ -230,7 +402,7 @@ class Mirror:
         making.mkdir(parents=True)
         await run.git(making, "init", "--quiet", "--bare")
         if self.source.partial:
-            partial.make(making)
+            make(making)
         os.rename(making, self.path)
 
     async def _fetch(self, revision: str) -> run.ProcessResult:
@@ -239,7 +411,7 @@ class Mirror:
 
     async def _complete(self, commit: CommitId) -> None:
         """Fetch all missing contents of a commit, if the mirror is partial."""
-        if not (self.partial and (lacking := await partial.missing_contents(self.path, commit))):
+        if not (self.partial and (lacking := await missing_contents(self.path, commit))):
             return
         # No object here contains any of it, so there is nothing to negotiate (git-config(1),
         # fetch.negotiationAlgorithm).
@@ -251,13 +423,13 @@ class Mirror:
     @property
     def _fetch_source(self) -> str:
         """The remote that git fetches from."""
-        return partial.REMOTE if self.partial else self.source.location
+        return REMOTE if self.partial else self.source.location
 
     async def _ask(self, *arguments: str, before: tuple[str, ...] = (), stdin: bytes = b"") -> run.ProcessResult:
         """Run one fetch, and retry after a pause if it failed temporarily."""
-        for pause in git_failures.PAUSES:
+        for pause in errors.PAUSES:
             answer = await self._ask_once(*arguments, before=before, stdin=stdin)
-            if answer.code == 0 or not git_failures.is_passing(answer.error):
+            if answer.code == 0 or not errors.is_passing(answer.error):
                 return answer
             await self.source.wait(pause)
         return await self._ask_once(*arguments, before=before, stdin=stdin)
@@ -266,7 +438,7 @@ class Mirror:
         """Run one fetch. The program that reads a person's own repository runs in a sandbox."""
         source = self.source
         through = (f"--upload-pack={source.upload_pack}",) if source.upload_pack else ()
-        address = {f"remote.{partial.REMOTE}.url": source.location} if self.partial else {}
+        address = {f"remote.{REMOTE}.url": source.location} if self.partial else {}
         command = (*before, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
         return await self.reach(self.path, *command, *through, *arguments, stdin=stdin, settings={**_FSCK, **address})
 
@@ -280,7 +452,7 @@ class Mirror:
             return await run.git(where, *arguments, stdin=stdin, settings=given, check=False)
 
         answer = await attempt()
-        is_refused = answer.code != 0 and git_failures.is_token_refused(answer.error)
+        is_refused = answer.code != 0 and errors.is_token_refused(answer.error)
         return await attempt() if is_refused and await self.source.renew() else answer
 
 

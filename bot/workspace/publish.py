@@ -1,43 +1,262 @@
-"""The publisher: copies a checkout's work to a branch of the repository (G1, G3, G4).
-
-Rules
-- It works in a fresh clone and never runs git in the checkout. A person's work tree, index and HEAD stay untouched.
-- It commits nothing outside the approved plan's scope and no secret (X3); for an amendment, exactly its own tree.
-- If the work was verified, it commits exactly the verified tree (G3a).
-- The harness sets author, date, branch and message (commit.py).
-- It pushes with one compare-and-swap: a new branch must not exist yet, and a pull request's branch must still be at the
-  plan's base. What was screened and hashed here lands bit for bit. A commit that the server creates could only be
-  compared after it is on the branch, and cannot hold every file mode.
-- The same order gives the same commit. A branch that holds something else is a Conflict and is never overwritten.
-"""
+"""The publisher: copies a checkout's work to a branch of the repository (G1, G3, G4, X3)."""
 
 import asyncio
 import logging
+import os
 import re
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC
 from pathlib import Path
 from typing import Final
 
 from bot.core.approval import ApprovedPlan
-from bot.core.errors import Conflict, OutOfScope, PlangateError, Refused
+from bot.core.errors import Conflict, Misconfigured, OutOfScope, PlangateError, Refused, SecretAdded
 from bot.core.names import SHORT_DIGEST, CommitId, is_branch
+from bot.core.paths import is_path_covered
 from bot.core.plan import Contract, PlanDocument
+from bot.core.secrets.known import Span
+from bot.core.secrets.redaction import Redactor
 from bot.core.work import Checkout, CommitOrder, PushedWork
 from bot.ports import BeforePush
-from bot.workspace import run, unused_folders
+from bot.workspace import locks, run
 from bot.workspace.checkout import start_repository
-from bot.workspace.commit import Committer, commit_tree
-from bot.workspace.export import Export, printable
+from bot.workspace.export import EntryKind, Export, TreeEntry, UntrustedTree, printable
 from bot.workspace.locks import Lock
 from bot.workspace.mirror import Mirror
 from bot.workspace.remote import refusal
 from bot.workspace.sandbox import Mount, SandboxProfile
-from bot.workspace.screening import PathChange, Screen, changes_of
-from bot.workspace.tree import TreeEntry, UntrustedTree
+
+# --- Searches a commit's additions for secrets, and stops the commit (X3); a commit is never changed silently --------
+# Only what the work adds is judged: changed files as git will store them, new names, links, the message and the
+# branch.
+# Secrets that the base already contains, and files that the work left alone, are not judged.
+
+AT_ONCE: Final = 1 << 20
+"""Characters that are searched in one piece."""
+OVERLAP: Final = 1 << 14
+"""Overlap of two pieces: longer than any key."""
+READ_AT_ONCE: Final = 8 << 20
+SHOWN: Final = 50
+_BINARY_BYTES: Final = 8_000
+"""Bytes in which git looks for a zero byte to tell binary from text."""
+
+Place = tuple[str, int, str]
+"""Path, line, kind."""
+Search = Callable[[str], Sequence[Span]]
+
+
+@dataclass(frozen=True, slots=True)
+class PathChange:
+    """One path that differs from the base; an id is "" where there is no file."""
+
+    path: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """Knows which secrets may not be published. In files that match the globs `examples`, only known secrets count."""
+
+    redactor: Redactor = field(default_factory=Redactor)
+    examples: tuple[str, ...] = ()
+
+    async def check(self, clone: Path, changes: Sequence[PathChange], order: CommitOrder) -> None:
+        """Raise SecretAdded for an order or changes that add a secret; the clone is the publisher's own."""
+        places = self._in_words(order, changes)
+        old: list[str] | None = None
+        async for change, data in _contents(clone, changes):
+            if len(places) > SHOWN:
+                break
+            secrets = await asyncio.to_thread(self._in_file, change.path, data)
+            if secrets and old is None:
+                blobs = [changed for changed in changes if changed.before]
+                old = [_text(before) async for _, before in _contents(clone, blobs, old=True)]
+            old_texts = old or []
+            places += [place for place, secret in secrets if not any(secret in text for text in old_texts)]
+        if places:
+            raise SecretAdded(tuple(places))
+
+    def _in_words(self, order: CommitOrder, changes: Sequence[PathChange]) -> list[Place]:
+        """Return the secrets in everything that is not a file's content."""
+        words = [("the commit message", order.message)]
+        words += [("the branch", order.branch)] if order.expected is None else []  # else it is there already
+        words += [("a file's name", change.path) for change in changes if not change.before]
+        return [(place, 1, span.kind) for place, text in words for span in self.redactor.find_secrets(text)]
+
+    def _in_file(self, path: str, data: bytes) -> list[tuple[Place, str]]:
+        """Return the places of a file that hold a secret, each with the text found there."""
+        text = _text(data)
+        known_alone = _is_binary(data) or any(is_path_covered(path, glob) for glob in self.examples)
+        search = self.redactor.find_known_secrets if known_alone else self.redactor.find_secrets
+        name = printable(self.redactor.redact(path))
+        return [
+            ((name, text.count("\n", 0, span.start) + 1, span.kind), text[span.start : span.end])
+            for span in _pieces(text, search)
+        ]
+
+
+def _pieces(text: str, search: Search) -> Iterator[Span]:
+    """Search a text piece by piece, so that a file takes only a few pieces of memory; each span is yielded once."""
+    last = -1
+    for start in range(0, max(1, len(text)), AT_ONCE - OVERLAP):
+        for span in search(text[start : start + AT_ONCE]):
+            if start + span.start > last:
+                last = start + span.start
+                yield Span(start + span.start, start + span.end, span.kind)
+
+
+async def changes_of(clone: Path, base: CommitId) -> list[PathChange]:
+    """Return the changes of a clone's index relative to the base: git-diff-index(1), raw output format."""
+    names = ("diff-index", "--cached", "--raw", "--no-abbrev", "--no-renames", "-z", base, "--")
+    records = (await run.git(clone, *names)).out.split(b"\0")
+    changes = []
+    for about, name in zip(records[::2], records[1::2], strict=False):
+        was, now, before, after, _ = about.decode().lstrip(":").split(" ")
+        ids = (oid if mode not in {"000000", EntryKind.MODULE} else "" for mode, oid in ((was, before), (now, after)))
+        changes.append(PathChange(os.fsdecode(name), *ids))
+    return changes
+
+
+async def _contents(
+    clone: Path, changes: Sequence[PathChange], *, old: bool = False
+) -> AsyncIterator[tuple[PathChange, bytes]]:
+    """Yield the new (or old) contents of changed files, a bounded number of bytes at a time (git-cat-file(1))."""
+    blobs = [(change, oid) for change in changes if (oid := change.before if old else change.after)]
+    if not blobs:
+        return
+    object_ids = "".join(f"{oid}\n" for _, oid in blobs).encode()
+    lines = (await run.git(clone, "cat-file", "--batch-check=%(objectsize)", stdin=object_ids)).out.decode().split("\n")
+    sizes = [int(line) for line in lines if line]
+    for group in _groups(sizes):
+        object_ids = "".join(f"{blobs[number][1]}\n" for number in group).encode()
+        out, at = (await run.git(clone, "cat-file", "--batch=", stdin=object_ids)).out, 0
+        for number in group:
+            yield blobs[number][0], out[at + 1 : at + 1 + sizes[number]]
+            at += 1 + sizes[number] + 1
+
+
+def _groups(sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Yield groups of consecutive indexes whose sizes add up to at most READ_AT_ONCE; a larger item stands alone."""
+    group, total = list[int](), 0
+    for number, size in enumerate(sizes):
+        if group and total + size > READ_AT_ONCE:
+            yield group
+            group, total = [], 0
+        group.append(number)
+        total += size
+    if group:
+        yield group
+
+
+def _is_binary(data: bytes) -> bool:
+    return b"\0" in data[:_BINARY_BYTES]
+
+
+def _text(data: bytes) -> str:
+    """Return a file as text; zero bytes of a binary file are dropped, so that 16-bit text is searched as well."""
+    return data.replace(b"\0", b"").decode("latin-1") if _is_binary(data) else data.decode(errors="replace")
+
+
+# --- Writes the commit that is published, and signs it if the operator has configured a key --------------------------
+# Rules
+# - Every part of a commit is derived from the order and the committer, so the same order gives the same commit (E3).
+#   Therefore only keys with deterministic signatures are accepted: Ed25519 and RSA.
+# - Only this module uses GitPython, in a clone that this program made, and passes it no argument that others control.
+# - The signature is the one that git makes with ``gpg.format=ssh`` (git-config(1)): ``ssh-keygen -Y sign`` over the
+#   commit, in the namespace ``git``. Only ssh-keygen reads the key, next to the trusted clone; no sandbox sees it.
+
+KEY_VARIABLE: Final = "PLANGATE_SIGNING_KEY_PATH"
+_DETERMINISTIC: Final = (b"ssh-ed25519 ", b"ssh-rsa ")
+_NO_PASSPHRASE: Final = ("-P", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Committer:
+    """Author and committer of published commits, and the SSH key that signs them, or None for no signature."""
+
+    name: str = "Plangate"
+    address: str = "plangate@users.noreply.github.com"
+    key: Path | None = None
+
+
+async def commit_tree(clone: Path, tree: str, base: CommitId, order: CommitOrder, *, committer: Committer) -> CommitId:
+    """Write the commit of a tree into a trusted clone; raises Misconfigured if it cannot be signed."""
+    commit = await asyncio.to_thread(_write_unsigned, clone, tree, base, order, committer=committer)
+    return commit if committer.key is None else await _write_signed(clone, commit, committer.key)
+
+
+async def check_key(key: Path) -> None:
+    """Raise Misconfigured for a key that cannot sign: unreadable, with a passphrase, or of an unsupported kind."""
+    public = await _run_keygen("-y", *_NO_PASSPHRASE, "-f", str(key))
+    if not public.startswith(_DETERMINISTIC):
+        kind = public.split(b" ")[0].decode(errors="replace")[:40]
+        raise Misconfigured(f"commits cannot be signed by a key of the kind {kind}", where=KEY_VARIABLE, fix=_FIX)
+
+
+_FIX: Final = "name a private key that `ssh-keygen -t ed25519 -N ''` made, readable only by this user"
+
+
+def _write_unsigned(clone: Path, tree: str, base: CommitId, order: CommitOrder, *, committer: Committer) -> CommitId:
+    from git import Actor, Commit, Repo, Tree
+
+    trailer = f"\n\nCo-authored-by: {order.requester}" if order.requester else ""
+    message = "\n".join(order.message.replace("\r\n", "\n").strip().splitlines()) + trailer + "\n"
+    author, at = Actor(committer.name, committer.address), order.at.astimezone(UTC).replace(microsecond=0)
+    with Repo(clone) as repo:
+        commit = Commit.create_from_tree(
+            repo,
+            Tree(repo, bytes.fromhex(tree)),
+            message,
+            parent_commits=[Commit(repo, bytes.fromhex(base))],
+            author=author,
+            committer=author,
+            author_date=at,
+            commit_date=at,
+        )
+        return CommitId(commit.hexsha)
+
+
+async def _write_signed(clone: Path, commit: CommitId, key: Path) -> CommitId:
+    """Write a commit again with its signature as the last header (git-commit-tree, gpgsig)."""
+    await check_key(key)
+    content = (await run.git(clone, "cat-file", "commit", commit)).out
+    signature = await _run_keygen("-Y", "sign", "-n", "git", "-f", str(key), stdin=content)
+    headers, _, message = content.partition(b"\n\n")
+    signed = b"%b\ngpgsig %b\n\n%b" % (headers, signature.strip().replace(b"\n", b"\n "), message)
+    result = await run.git(clone, "hash-object", "-t", "commit", "-w", "--stdin", stdin=signed)
+    return CommitId(result.out.decode().strip())
+
+
+async def _run_keygen(*arguments: str, stdin: bytes = b"") -> bytes:
+    """Run ssh-keygen without a passphrase prompt; raises Misconfigured with its error message."""
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", "LANG": "C.UTF-8"}
+    try:
+        answer = await run.execute(["ssh-keygen", *arguments], Path("/"), environment=environment, stdin=stdin)
+    except FileNotFoundError:
+        fix = "install it: apt-get install openssh-client"
+        raise Misconfigured("ssh-keygen is missing: commits cannot be signed", where=KEY_VARIABLE, fix=fix) from None
+    if answer.code != 0:
+        message = " ".join(answer.error.split())[-300:]
+        raise Misconfigured(f"commits cannot be signed: {message}", where=KEY_VARIABLE, fix=_FIX)
+    return answer.out
+
+
+# --- The publisher: copies a checkout's work to a branch of the repository (G1, G3, G4) ------------------------------
+# Rules
+# - It works in a fresh clone and never runs git in the checkout. A person's work tree, index and HEAD stay untouched.
+# - It commits nothing outside the approved plan's scope and no secret (X3); for an amendment, exactly its own tree.
+# - If the work was verified, it commits exactly the verified tree (G3a).
+# - The harness sets author, date, branch and message (commit.py).
+# - It pushes with one compare-and-swap: a new branch must not exist yet, and a pull request's branch must still be at
+#   the
+#   plan's base. What was screened and hashed here lands bit for bit. A commit that the server creates could only be
+#   compared after it is on the branch, and cannot hold every file mode.
+# - The same order gives the same commit. A branch that holds something else is a Conflict and is never overwritten.
 
 KEPT_LIMIT: Final = 32 << 20
 """The most work, in bytes, that is kept in a thread's ref, which only grows."""
@@ -130,7 +349,7 @@ class Publisher:
 
     async def sweep(self) -> None:
         """Remove the clones that a killed process left."""
-        await unused_folders.sweep(self.folder, lambda _: True, _remove)
+        await locks.sweep(self.folder, lambda _: True, _remove)
 
     @asynccontextmanager
     async def make_place(self) -> AsyncIterator[Path]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
-from bot.core import git_failures
+from bot.core import errors
 from bot.core.errors import Misconfigured, PlangateError, Refused, Transient
 from bot.workspace import run
 from bot.workspace.sandbox import FALLBACK
@@ -138,11 +138,11 @@ class RemoteRepository:
 def refusal(location: str, message: str) -> PlangateError | None:
     """Return the error for a server's message, with its cure; None if a retry may succeed."""
     short = " ".join(message.split())[-600:]
-    if git_failures.is_token_refused(message):
+    if errors.is_token_refused(message):
         # Transient: a new token is not yet known on all servers.
         return Transient("the server rejects the token", where=location, fix="check that it is valid")
-    if words := git_failures.rule_violation(message):
-        if git_failures.is_secret_found(words):
+    if words := errors.rule_violation(message):
+        if errors.is_secret_found(words):
             fix = "use `revise` to have it removed, or allow it at the address that GitHub names, then use `retry`"
             return Refused(f"GitHub's push protection found a secret: {words}", where=location, fix=fix)
         return Misconfigured(f"the repository's rules refuse this push: {words}", where=location, fix=_RULES)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bot.core.errors import Refused, Transient
-from bot.workspace import sandbox, seccomp
+from bot.workspace import sandbox
 from bot.workspace.sandbox import SandboxProfile
 
 OUTPUT_LIMIT: Final = 64 << 20
@@ -108,7 +108,7 @@ async def run_sandboxed(profile: SandboxProfile, command: Sequence[str], *, unsa
     """
     if unsafe:
         return await execute(command, Path(profile.directory), environment=sandbox.environment(profile))
-    with seccomp.open_filter() as filters:
+    with sandbox.open_filter() as filters:
         boxed = [*sandbox.argv(profile, filters=filters), *command]
         answer = await execute(boxed, Path("/"), environment={"PATH": os.defpath}, descriptors=filters)
     if answer.code != 0 and answer.error.startswith("bwrap: "):

@@ -18,7 +18,7 @@ from typing import Any, Final
 from bot.core.errors import Broken, NoSandbox
 from bot.core.transcript import Json
 from bot.ports import ToolOutput
-from bot.workspace import cgroup, run, sandbox
+from bot.workspace import run, sandbox
 
 LINE_LIMIT: Final = 32 << 20
 """Bytes of one answer. The longest that a toolhost means to send is an image of 5 MB in base64."""
@@ -87,7 +87,7 @@ class SandboxedToolhost:
             raise
         if descriptors:
             _raise_priority(process.pid)
-            host._groups = cgroup.enclose(_process_tree(process.pid), memory_mb=int(config.get("memory_mb") or 0))
+            host._groups = sandbox.enclose(_process_tree(process.pid), memory_mb=int(config.get("memory_mb") or 0))
         host._listening = asyncio.create_task(host._read_answers())
         return host
 
@@ -234,7 +234,7 @@ class SandboxedToolhost:
 
     def _fail_waiting_calls(self) -> None:
         """Answer every waiting call with an error, and remove the control groups."""
-        cgroup.remove(self._groups)
+        sandbox.remove(self._groups)
         self._groups = ()
         for answer in self._answers.values():
             if not answer.done():

@@ -10,11 +10,18 @@ from bot.core.approval import ApprovedPlan
 from bot.core.errors import Refused
 from bot.core.names import CommitId
 from bot.core.network import NO_NETWORK, Network
-from bot.core.pull import PullCommits
-from bot.core.sandboxed_tools import UNBOUND, SandboxBounds
-from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
+from bot.core.work import (
+    UNBOUND,
+    Checkout,
+    CommitOrder,
+    FrozenWork,
+    MergeResult,
+    PullCommits,
+    PushedWork,
+    SandboxBounds,
+)
 from bot.ports import Access, BeforePush, Toolhost, ToolOutput
-from bot.workspace import run, sandbox, seccomp
+from bot.workspace import run, sandbox
 from bot.workspace.checkout import Checkouts
 from bot.workspace.egress.route import EgressRoute
 from bot.workspace.mirror import Mirror, Source, mirrors
@@ -258,7 +265,7 @@ class GitWorkspace:
         if self.source.unsafe:
             command = program(sandbox.python(), str(_BOT.parent))
             return await SandboxedToolhost.start(command, config, environment=environment)
-        with seccomp.open_filter() as filters:
+        with sandbox.open_filter() as filters:
             command = [
                 *sandbox.argv(profile, init=False, filters=filters),
                 *program(sandbox.python(), sandbox.PACKAGE),

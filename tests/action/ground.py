@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.clock import SystemClock
-from bot.compose.sweep_switch import SWEEP
+from bot.compose.sweep import SWEEP
 from bot.testing.github.credentials import job_token
 from bot.testing.github.entities import Comment, Issue
 from bot.testing.github.simulated_github import SimulatedGitHub

@@ -12,8 +12,7 @@ from bot.core.moves import Published
 from bot.core.names import CommitId
 from bot.core.thread.state import ThreadState
 from bot.core.thread.work import WorkState
-from bot.receipts.envelope import sign_statement
-from bot.receipts.signing_keys import ReceiptKey
+from bot.receipts.envelope import ReceiptKey, sign_statement
 from tests.action.test_main import Host, Run, at, given, ran, standing
 from tests.core.receipt_story import COMMIT, statement_of
 

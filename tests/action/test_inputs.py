@@ -7,7 +7,7 @@ import pytest
 from bot.config.action_inputs import INPUTS, action
 from bot.core.errors import Misconfigured
 from bot.service.connections import key_of
-from bot.store.keys import StateKey
+from bot.store.sealing import StateKey
 from tests.rows import every_row
 
 RUNNER = {"GITHUB_EVENT_NAME": "issues", "GITHUB_EVENT_PATH": "/e.json", "GITHUB_REPOSITORY": "o/r", "HOME": "/h"}

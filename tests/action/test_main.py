@@ -10,18 +10,15 @@ from typing import Any, cast
 
 import pytest
 
-from bot.action.main import ActionJob, run_job, thread_in
-from bot.action.preparing import Preparation
+from bot.action.main import ActionJob, Preparation, run_job, thread_in
 from bot.action.report import OUTPUTS
 from bot.action.runner import Runner
 from bot.config.action_inputs import ActionSettings
 from bot.config.action_inputs import action as inputs
-from bot.core.actor import Actor
-from bot.core.entry import JournaledTurn
 from bot.core.errors import Conflict, Misconfigured, Transient
 from bot.core.events import JournalEvent
 from bot.core.gate import Stage, Thread
-from bot.core.moves import Failed, Noted
+from bot.core.moves import Failed, JournaledTurn, Noted
 from bot.core.names import ThreadAddress
 from bot.core.notes import Heard
 from bot.core.thread.costs import CostState
@@ -29,6 +26,7 @@ from bot.core.thread.heard import HeardState, UnpostedText
 from bot.core.thread.request import RequestState
 from bot.core.thread.state import ThreadState
 from bot.core.thread.work import WorkState
+from bot.core.turn import Actor
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 EARLIER = NOW - timedelta(hours=1)

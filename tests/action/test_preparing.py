@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.action.preparing import Preparation, preparation
+from bot.action.main import Preparation, preparation
 from bot.action.runner import Runner
-from bot.compose.sweep_switch import SWEEP
+from bot.compose.sweep import SWEEP
 from bot.config.action_inputs import ActionSettings
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.testing.github.credentials import job_token

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bot.action.main import run
-from bot.core.receipt_format import KEYS_FILE
-from bot.receipts.signing_keys import encode_keys
+from bot.core.receipt import KEYS_FILE
+from bot.receipts.envelope import encode_keys
 from tests.receipts.conftest import KEY, OTHER_KEY, Clone, make_clone
 
 

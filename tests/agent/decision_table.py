@@ -7,15 +7,12 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import DECISIONS, CallKind, Decision
+from bot.agent.permissions.tool_gate import DECISIONS, CallKind, Decision, Mode
 from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL, READING_GITHUB
-from bot.agent.tools.resource_request import RESOURCE_REQUEST
-from bot.agent.tools.submit_review import REVIEW
+from bot.agent.tools.session_tools import RESOURCE_REQUEST, REVIEW
 from bot.agent.tools.tool import Tool
-from bot.agent.tools.web_fetch import WEB_FETCH
-from bot.agent.tools.web_search import WEB_SEARCH
+from bot.agent.tools.web import WEB_FETCH, WEB_SEARCH
 
 REGENERATE: Final = "python -c 'from tests.agent.decision_table import markdown; print(markdown(), end=str())'"
 

@@ -2,13 +2,10 @@
 
 from dataclasses import dataclass
 
-from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import CallKind, Decision, PermissionGate, ToolRules, parse_rule
+from bot.agent.permissions.tool_gate import CallKind, Decision, Mode, PermissionGate, ToolRules, parse_rule
 from bot.agent.tools.registry import ALL, READING_GITHUB, by_name
-from bot.agent.tools.resource_request import RESOURCE_REQUEST
-from bot.agent.tools.submit_review import REVIEW
-from bot.agent.tools.web_fetch import WEB_FETCH
-from bot.agent.tools.web_search import WEB_SEARCH
+from bot.agent.tools.session_tools import RESOURCE_REQUEST, REVIEW
+from bot.agent.tools.web import WEB_FETCH, WEB_SEARCH
 from bot.core.transcript import Json
 from tests.agent.ground import TASK_TOOL
 

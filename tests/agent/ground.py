@@ -10,23 +10,18 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from bot.agent.history.request_prefix import RequestPrefix
 from bot.agent.light_calls import LightCalls
-from bot.agent.limits import Ledger, Limits
+from bot.agent.limits import Ledger, Limits, Monitor
 from bot.agent.loop import run
 from bot.agent.model.anthropic_model import AnthropicModel
-from bot.agent.monitor import Monitor
-from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
-from bot.agent.permissions.tool_gate import PermissionGate
+from bot.agent.permissions.tool_gate import Mode, PermissionGate
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
-from bot.agent.resources import SessionResources
+from bot.agent.resources import RequestPrefix, SessionLog, SessionResources
 from bot.agent.session import Session
 from bot.agent.session_events import AgentEvent, Ended
-from bot.agent.session_log import SessionLog
-from bot.agent.subagents.types import TYPES
+from bot.agent.subagents.types import TYPES, task_tool
 from bot.agent.tools.registry import ALL, by_name, schemas
-from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import Tool, ToolContext, ToolSink
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json

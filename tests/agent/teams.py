@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from bot.agent.assembly import SessionPlace, SessionSettings, assemble_session
 from bot.agent.limits import Limits
-from bot.agent.network_log import NetworkLog
-from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.tool_gate import Mode
 from bot.agent.prompts import first_message, prompt_text
+from bot.agent.resources import NetworkLog
 from bot.agent.session import Session
 from bot.agent.session_events import AgentChanged, AgentEvent
 from bot.agent.subagents.policy import SubagentSettings
@@ -18,9 +18,16 @@ from bot.core.approval import ApprovedPlan
 from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId, SessionId
 from bot.core.network import NO_NETWORK, Network
-from bot.core.pull import PullCommits
-from bot.core.sandboxed_tools import UNBOUND, SandboxBounds
-from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
+from bot.core.work import (
+    UNBOUND,
+    Checkout,
+    CommitOrder,
+    FrozenWork,
+    MergeResult,
+    PullCommits,
+    PushedWork,
+    SandboxBounds,
+)
 from bot.ports import Access, BeforePush, ToolOutput
 from bot.testing.model.reply import Fault, Policy, Reply, call, say
 from bot.testing.model.request_view import ModelRequest

@@ -3,8 +3,7 @@
 import pytest
 
 from bot.agent.limits import Limits
-from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import PermissionGate
+from bot.agent.permissions.tool_gate import Mode, PermissionGate
 from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import BACKGROUND
 from bot.core.transcript import Json, commands_of

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from bot.agent.assembly import MAIN
-from bot.agent.history.request_prefix import RequestPrefix
+from bot.agent.resources import RequestPrefix
 from bot.agent.session_events import End
-from bot.agent.subagents.scheduler import CACHED_SECONDS, Prefixes
+from bot.agent.subagents.policy import CACHED_SECONDS, Prefixes
 from bot.agent.subagents.types import TYPES
 from bot.core.transcript import LineKind
 from bot.testing.model.reply import say, several

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from bot.agent.session_events import AgentChanged, End, ToolFinished
-from bot.agent.subagents.types import TYPES
+from bot.agent.subagents.types import TYPES, task_tool
 from bot.agent.tools.registry import ALL
-from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import ToolSink
-from bot.compose.canaries import FILE, plant_canary
+from bot.compose.job_environment import FILE, plant_canary
 from bot.core.errors import CanaryShown
 from bot.core.names import SessionId
-from bot.core.secrets.canary import CanaryAlarm
+from bot.core.secrets.redaction import CanaryAlarm
 from bot.ports import ToolOutput
 from bot.testing.model.reply import call, say, sequence, several
 from tests.agent.conftest import Open

@@ -9,8 +9,8 @@ import pytest
 from bot.agent.history.compaction import STUCK, TOO_LARGE
 from bot.agent.limits import Limits
 from bot.agent.model.specs import SPECS
-from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE, approval_result
+from bot.agent.permissions.tool_gate import Mode
 from bot.agent.session_events import AnswerArrived, Compacted, End, Info
 from bot.agent.tools.registry import ALL, LOOKING
 from bot.core.transcript import LineKind, all_messages, messages, pending_calls

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bot.agent.limits import Limits
-from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE, approval_result
+from bot.agent.permissions.tool_gate import Mode
 from bot.agent.session_events import Compacted, End
 from bot.agent.tools.registry import ALL, LOOKING
 from bot.core.transcript import pending_calls

@@ -12,17 +12,13 @@ from hypothesis import strategies as st
 from bot.agent import dispatch
 from bot.agent.dispatch import AT_ONCE, RESULT_LIMIT
 from bot.agent.history.cutting import images
-from bot.agent.history.request_prefix import RequestPrefix
 from bot.agent.light_calls import LightCalls
-from bot.agent.limits import Ledger
+from bot.agent.limits import Ledger, Monitor
 from bot.agent.loop import run
-from bot.agent.monitor import Monitor
-from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import CallKind, PermissionGate, ToolRules, parse_rule
-from bot.agent.resources import SessionResources
+from bot.agent.permissions.tool_gate import CallKind, Mode, PermissionGate, ToolRules, parse_rule
+from bot.agent.resources import RequestPrefix, SessionLog, SessionResources
 from bot.agent.session import Session, result_block
 from bot.agent.session_events import AgentEvent, End, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
-from bot.agent.session_log import SessionLog
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolProgress, ToolSink, relative
 from bot.core.errors import Broken, Refused

@@ -7,9 +7,8 @@ from typing import TypeAlias
 
 import pytest
 
-from bot.agent.eager import READING
-from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import CallKind
+from bot.agent.dispatch import READING
+from bot.agent.permissions.tool_gate import CallKind, Mode
 from bot.agent.session import Session
 from bot.agent.session_events import (
     AgentChanged,
@@ -21,7 +20,7 @@ from bot.agent.session_events import (
     ToolFinished,
     ToolStarted,
 )
-from bot.agent.subagents.resuming import in_flight
+from bot.agent.subagents.parent_context import in_flight
 from bot.core.errors import PlangateError, Transient
 from bot.core.transcript import Json
 from bot.ports import (

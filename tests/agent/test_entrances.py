@@ -4,14 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.permissions.modes import Mode
-from bot.agent.subagents.types import TYPES
+from bot.agent.permissions.tool_gate import Mode
+from bot.agent.subagents.types import TYPES, task_tool
 from bot.agent.tools.registry import ALL, READING_GITHUB, READING_WEB
-from bot.agent.tools.resource_request import RESOURCE_REQUEST
-from bot.agent.tools.submit_review import REVIEW
-from bot.agent.tools.task import task_tool
-from bot.agent.tools.web_fetch import WEB_FETCH
-from bot.core.entrances import TOOLS
+from bot.agent.tools.session_tools import RESOURCE_REQUEST, REVIEW
+from bot.agent.tools.web import WEB_FETCH
+from bot.core.brief import TOOLS
 from bot.core.network import WebPage
 from bot.testing.model.reply import call, say, sequence
 from tests.agent.conftest import Open

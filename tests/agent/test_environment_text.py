@@ -10,8 +10,7 @@ from bot.agent.history.cutting import tokens
 from bot.agent.limits import Ledger, Limits
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
-from bot.agent.prompts.environment_text import allowance, environment_text
-from bot.agent.prompts.memory import ProjectMemory
+from bot.agent.prompts.environment_text import ProjectMemory, allowance, environment_text
 from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.core.transcript import Json

@@ -6,15 +6,14 @@ from typing import Final
 
 import pytest
 
-from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import PermissionGate, ToolRules, parse_rule
-from bot.agent.repository_reads import BYTES, CALLS, RepositoryReads
+from bot.agent.permissions.tool_gate import Mode, PermissionGate, ToolRules, parse_rule
+from bot.agent.resources import BYTES, CALLS, RepositoryReads
 from bot.agent.session import Session
 from bot.agent.subagents.types import RESTRICTED, STANDARD
 from bot.agent.tools.github_read import GITHUB_READ_TOOL, LONGEST
 from bot.agent.tools.registry import ALL
+from bot.core.brief import Passage, RepositoryQuery, RepositoryText, Topic
 from bot.core.errors import PlangateError, Refused
-from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
 from bot.core.turn import Picture
 from bot.testing.model.reply import Reply, call, say, sequence, several
 from bot.testing.model.request_view import ModelRequest

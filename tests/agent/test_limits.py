@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.limits import Ledger, Limits, SharedBudget
-from bot.agent.model_call import UNPRICED
+from bot.agent.loop import UNPRICED
 from bot.agent.session_events import End, Info, Recovery, RecoveryOutcome
 from bot.clock import SystemClock
 from bot.core.names import AgentId

@@ -5,8 +5,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from bot.agent.prompts.memory import BELOW, GUIDANCE, HEAD, LIMIT, MOST, ProjectMemory
-from bot.agent.prompts.memory_text import import_candidates, visible_memory
+from bot.agent.prompts.environment_text import (
+    BELOW,
+    GUIDANCE,
+    HEAD,
+    LIMIT,
+    MOST,
+    ProjectMemory,
+    import_candidates,
+    visible_memory,
+)
 from bot.core.work import FileStart
 from tests.rows import every_row
 

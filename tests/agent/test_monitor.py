@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.limits import Resource
+from bot.agent.limits import OverLimit, Resource
 from bot.agent.model.request import parameters
 from bot.agent.model.specs import resolve
-from bot.agent.monitor import OverLimit
 from bot.agent.session_events import AgentChanged, End, Lifecycle
 from bot.agent.subagents.types import LIMITS, RESTRICTED, STANDARD, TYPES, limits_of
 from bot.core.transcript import Json

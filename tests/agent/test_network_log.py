@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.agent.network_log import MOST, NetworkLog, network_rows
+from bot.agent.resources import MOST, NetworkLog, network_rows
 from bot.core.network import NetworkDecision
 
 

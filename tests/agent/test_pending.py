@@ -5,19 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.history.pending import pending_question, release, run_permitted_call
-from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import PermissionGate, ToolRules, parse_rule
+from bot.agent.assembly import pending_question, release, run_permitted_call
+from bot.agent.permissions.tool_gate import Mode, PermissionGate, ToolRules, parse_rule
 from bot.agent.resources import HumanAvailability
 from bot.agent.session import NOT_RUN, Session
 from bot.agent.session_events import AgentEvent, End, Ended, ToolFinished
 from bot.agent.subagents.types import TYPES
-from bot.agent.tools.ask_user import NOBODY, TO_PARENT
 from bot.agent.tools.registry import ALL
+from bot.agent.tools.session_tools import NOBODY, TO_PARENT
 from bot.agent.tools.tool import Tool
 from bot.core.errors import CanaryShown
 from bot.core.question import AskKind
-from bot.core.secrets.canary import CanaryAlarm
+from bot.core.secrets.redaction import CanaryAlarm
 from bot.core.transcript import pending_calls
 from bot.ports import AnswerStarted, ToolOutput
 from bot.testing.model.reply import Reply, call, say, sequence, several

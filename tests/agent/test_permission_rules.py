@@ -4,9 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.rule_paths import relative_input
-from bot.agent.permissions.tool_gate import CallKind, Decision, PermissionGate, Rule, ToolRules, parse_rule
+from bot.agent.permissions.tool_gate import (
+    CallKind,
+    Decision,
+    Mode,
+    PermissionGate,
+    Rule,
+    ToolRules,
+    parse_rule,
+    relative_input,
+)
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
 from tests.agent.gate_cases import ALLOW, ASK, DENY, MODES, gate

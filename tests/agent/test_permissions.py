@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.permissions.modes import Mode, next_mode
-from bot.agent.permissions.tool_gate import DECISIONS, CallKind, Decision, PermissionGate, Rule, ToolRules
+from bot.agent.permissions.tool_gate import (
+    DECISIONS,
+    CallKind,
+    Decision,
+    Mode,
+    PermissionGate,
+    Rule,
+    ToolRules,
+    next_mode,
+)
 from bot.agent.subagents.types import TYPES
 from bot.core.transcript import Json
 from tests.agent.gate_cases import ALLOW, ASK, CASES, DENY, EXPECTED, MODES, ROWS, SUSPEND, TOOLS, asked, decide, gate

@@ -10,8 +10,8 @@ from bot.agent.assembly import begin_session, picture_blocks
 from bot.agent.history.cutting import IMAGE_BYTES, MOST_IMAGES, images, room_for, tokens
 from bot.agent.model.specs import merge_listing, resolve
 from bot.agent.prompts import first_message
-from bot.agent.repository_reads import RepositoryReads
-from bot.core.repository_text import RepositoryQuery, RepositoryText
+from bot.agent.resources import RepositoryReads
+from bot.core.brief import RepositoryQuery, RepositoryText
 from bot.core.transcript import Json
 from bot.core.turn import Picture
 from bot.testing.model.reply import call, say, sequence

@@ -4,12 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import CallKind
-from bot.agent.subagents.project_types import LARGEST, MOST, parse_type, types_of
-from bot.agent.subagents.types import TYPES
+from bot.agent.permissions.tool_gate import CallKind, Mode
+from bot.agent.subagents.types import LARGEST, MOST, TYPES, TaskInput, parse_type, task_tool, types_of
 from bot.agent.tools.registry import BACKGROUND, EDITING, LISTING, LOOKING, READING_WEB
-from bot.agent.tools.task import TaskInput, task_tool
 from bot.core.errors import Misconfigured
 from bot.testing.model.reply import Reply, call, say, several
 from bot.testing.model.request_view import ModelRequest

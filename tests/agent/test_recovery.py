@@ -7,10 +7,10 @@ import pytest
 
 from bot.agent.limits import Limits, Resource
 from bot.agent.session_events import AgentEvent, End, Info, Lifecycle, Recovery, RecoveryOutcome
-from bot.agent.subagents.recovery import TABLE, Remedy, Trouble, remedy
-from bot.agent.subagents.subagent_run import SMALLER
+from bot.agent.subagents.pool import SMALLER
+from bot.agent.subagents.status import TABLE, Remedy, Trouble, remedy
 from bot.agent.subagents.types import STANDARD, TYPES, AgentType
-from bot.agent.tools.resource_request import NO_MORE
+from bot.agent.tools.session_tools import NO_MORE
 from bot.ports import ToolOutput
 from bot.testing.model.reply import Fault, Reply, call, say, several, stop
 from bot.testing.model.request_view import ModelRequest

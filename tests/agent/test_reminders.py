@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from bot.agent.history.reminders import EMPTY, NEARLY_USED_UP, OLD, QUIET
-from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.tool_gate import Mode
 from bot.agent.prompts import reminder_text
-from bot.agent.prompts.memory import ProjectMemory
+from bot.agent.prompts.environment_text import ProjectMemory
 from bot.agent.session_events import End
 from bot.core.transcript import Json
 from bot.ports import ToolOutput, Usage

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from bot.agent.history.request_prefix import load_request_prefix
 from bot.agent.light_calls import LightCalls
 from bot.agent.limits import Limits
-from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.plan_mode import approval_result, rejection_result
+from bot.agent.permissions.tool_gate import Mode
+from bot.agent.resources import load_request_prefix
 from bot.agent.session import NOT_RUN
 from bot.agent.session_events import End, Ended, ModeChanged, ToolFinished
 from bot.agent.tools.registry import LOOKING

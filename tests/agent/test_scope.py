@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 from bot.agent.permissions.tool_gate import CallKind
-from bot.agent.scope import NOTE, SHOWN, ScopeWatch, outside_notice
+from bot.agent.resources import NOTE, SHOWN, ScopeWatch, outside_notice
 from bot.core.errors import Transient
 from bot.core.plan import Contract
 from bot.core.transcript import Json, Line, LineKind

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.permissions.shell_commands import CHECKED, PURE
-from bot.agent.permissions.shell_policy import is_read_only
+from bot.agent.permissions.shell_policy import CHECKED, PURE, is_read_only
 
 BUILTINS = frozenset("echo printf test [ true false cd pwd type".split())
 FIRST = (

@@ -13,8 +13,7 @@ from typing import Final
 
 import pytest
 
-from bot.agent.permissions.shell_commands import CHECKED, PURE, prints
-from bot.agent.permissions.shell_policy import is_read_only
+from bot.agent.permissions.shell_policy import CHECKED, PURE, is_read_only, prints
 from tests.agent.test_shell_policy import NOT, READ_ONLY
 
 _PIECES: Final = (

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.permissions.shell_commands import PURE
-from bot.agent.permissions.shell_policy import LONGEST, is_read_only
+from bot.agent.permissions.shell_policy import LONGEST, PURE, is_read_only
 from tests.rows import every_row
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from bot.agent.light_calls import LightCalls
-from bot.agent.permissions.modes import Mode
-from bot.agent.session_log import SessionLog
+from bot.agent.permissions.tool_gate import Mode
+from bot.agent.resources import SessionLog
 from bot.agent.subagents.policy import SubagentPolicy, SubagentSettings
 from bot.agent.subagents.types import LIMITS, RESTRICTED, TYPES
 from bot.agent.tools.tool import ToolContext

@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from bot.agent.dispatch import RESULT_LIMIT
-from bot.agent.history.escaping import as_data
 from bot.agent.loop import run
-from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.plan_mode import HANDED_TO_PARENT
+from bot.agent.permissions.tool_gate import Mode
 from bot.agent.session_events import (
     AgentChanged,
     AgentEvent,
@@ -25,6 +24,7 @@ from bot.agent.session_events import (
 )
 from bot.agent.subagents.status import with_merge_result
 from bot.agent.subagents.types import STANDARD
+from bot.core.brief import as_data
 from bot.core.names import ToolUseId
 from bot.core.network import Network
 from bot.core.transcript import Json

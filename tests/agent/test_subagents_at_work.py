@@ -10,8 +10,8 @@ import pytest
 
 from bot.agent.assembly import SessionPlace, SessionSettings, assemble_session, begin_session
 from bot.agent.loop import run
-from bot.agent.network_log import NetworkLog
-from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.tool_gate import Mode
+from bot.agent.resources import NetworkLog
 from bot.agent.session import Session
 from bot.agent.session_events import End, ToolStarted
 from bot.agent.subagents.policy import SubagentSettings

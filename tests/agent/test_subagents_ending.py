@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.history.request_prefix import RequestPrefix
 from bot.agent.limits import Ledger
 from bot.agent.model.specs import SPECS
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
 from bot.agent.prompts import prompt_text
+from bot.agent.resources import RequestPrefix
 from bot.agent.session_events import (
     AgentChanged,
     Compacted,
@@ -17,7 +17,7 @@ from bot.agent.session_events import (
     Lifecycle,
     ToolStarted,
 )
-from bot.agent.subagents.resuming import in_flight, restore_rows
+from bot.agent.subagents.parent_context import in_flight, restore_rows
 from bot.agent.subagents.types import TYPES
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import messages

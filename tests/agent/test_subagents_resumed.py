@@ -9,11 +9,11 @@ import pytest
 from bot.agent.assembly import SessionPlace, SessionSettings, assemble_session
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
-from bot.agent.network_log import NetworkLog
+from bot.agent.resources import NetworkLog
 from bot.agent.session import ASKED
 from bot.agent.session_events import AgentChanged, AgentEvent, End, Lifecycle, Recovery, RecoveryOutcome
+from bot.agent.subagents.parent_context import GOES_ON, LOST_ONCE, LOST_TWICE
 from bot.agent.subagents.policy import SubagentSettings
-from bot.agent.subagents.resuming import GOES_ON, LOST_ONCE, LOST_TWICE
 from bot.agent.subagents.types import TYPES
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Line, LineKind

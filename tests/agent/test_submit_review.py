@@ -4,10 +4,10 @@ import pytest
 from pydantic import ValidationError
 
 from bot.agent.tools.registry import ALL, schemas
-from bot.agent.tools.submit_review import REVIEW, ReviewInput, submitted_review
+from bot.agent.tools.session_tools import REVIEW, ReviewInput, submitted_review
 from bot.core.names import CommitId
-from bot.core.review import Review, ReviewFinding, Severity
 from bot.core.transcript import Json
+from bot.core.work import Review, ReviewFinding, Severity
 
 HEAD = CommitId("a" * 40)
 FOUND = {"path": "/work/src/a.py", "line": 3, "severity": "high", "body": "It fails."}

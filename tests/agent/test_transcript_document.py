@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.history.request_prefix import ASIDE
-from bot.agent.scope import NOTE
+from bot.agent.resources import ASIDE, NOTE
 from bot.agent.session import ASKED, DROPPED, UNTRUSTED
-from bot.agent.subagents.resuming import BEGAN, ENDED
+from bot.agent.subagents.parent_context import BEGAN, ENDED
 from bot.cli.replay import show
 from bot.core.names import SessionId
 from bot.core.transcript import FORMAT, Json, Line, LineKind, decode
 from bot.testing.model.reply import Fault, Policy, Reply, call, replay_policy, say, several, think
 from bot.testing.model.request_view import ModelRequest
-from bot.workflow.execution.verification import BASELINE
+from bot.workflow.verification import BASELINE
 from tests.agent.conftest import Open
 from tests.agent.ground import Room, assert_prefixes, drive, ended
 from tests.agent.teams import brief, task, team

@@ -11,7 +11,7 @@ from bot.agent.permissions.tool_gate import SEARCH, PermissionGate, Rule, ToolRu
 from bot.agent.session import Session
 from bot.agent.tools.registry import ALL, optional_tools
 from bot.agent.tools.tool import Tool
-from bot.agent.tools.web_search import SYSTEM, WEB_SEARCH
+from bot.agent.tools.web import SEARCH_SYSTEM, WEB_SEARCH
 from bot.core.transcript import Json
 from bot.testing.model.reply import Block, Fault, Reply, Text, Verbatim, call, say, sequence, several, stop, verbatim
 from bot.testing.model.request_view import ModelRequest
@@ -39,7 +39,7 @@ def script(light: Reply | Fault, **given: Any) -> Any:
     """The main model searches once; the small one answers with this."""
 
     def policy(request: ModelRequest) -> Reply | Fault:
-        if request.system == SYSTEM:
+        if request.system == SEARCH_SYSTEM:
             return light
         return say("Done.") if request.step else call("WebSearch", **(given or {"query": "python release"}))
 
@@ -67,7 +67,7 @@ async def test_a_search_is_one_light_call(room: Open, model: str) -> None:
     assert ended(await drive(session)).text == "Done."
     light = r.api.requests[1]
     assert r.api.refusals == ()
-    assert light.body["system"] == SYSTEM
+    assert light.body["system"] == SEARCH_SYSTEM
     assert light.texts() == ("Query: python release",)
     assert not light.stream
     assert b"cache_control" not in light.raw
@@ -143,7 +143,7 @@ async def test_with_light_calls_off_nothing_is_asked(room: Open) -> None:
     assert await LightCalls(session.log, "").ask("s", "t") is None
     session.resources.ledger.budget_usd = 0.0
     assert await LightCalls(session.log, "haiku").ask("s", "t") is None
-    assert all(request.system != SYSTEM for request in r.api.requests)
+    assert all(request.system != SEARCH_SYSTEM for request in r.api.requests)
 
 
 @pytest.mark.req("T3", "T4")

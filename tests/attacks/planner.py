@@ -11,11 +11,9 @@ from typing import Any
 from bot.agent.assembly import SessionPlace, SessionSettings, assemble_session
 from bot.agent.limits import Ledger
 from bot.agent.model.anthropic_model import AnthropicModel
-from bot.agent.network_log import NetworkLog
-from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import CallKind, Decision, PermissionGate, Ruling
+from bot.agent.permissions.tool_gate import CallKind, Decision, Mode, PermissionGate, Ruling
 from bot.agent.prompts import Environment
-from bot.agent.resources import SessionResources
+from bot.agent.resources import NetworkLog, SessionResources
 from bot.agent.session import Session
 from bot.agent.subagents.policy import SubagentSettings
 from bot.agent.subagents.types import TYPES

@@ -3,7 +3,7 @@
 import pytest
 
 from bot.core import marker
-from bot.core.command import Command, Verb, parse
+from bot.core.turn import Command, Verb, parse
 from tests.github.conftest import Ground, turns_of
 
 PLACES = ("{body}\n\n{marker}", "{marker}\n{body}", "{body}\n\n> quoted\n\n{marker}\n")

@@ -3,11 +3,11 @@
 import pytest
 from markdown_it import MarkdownIt
 
-from bot.core.actor import Actor
 from bot.core.approval import Reason, Verdict, VerdictOutcome, VerdictReason
 from bot.core.comment import reasons
 from bot.core.markdown.inert import inert_line, inert_markdown, inert_message
 from bot.core.pull_text import PullOrigin, pull_body
+from bot.core.turn import Actor
 from tests.core.test_comment import PLAN
 from tests.rows import every_row
 

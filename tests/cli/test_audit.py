@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.cli.audit import parse_moment, print_rows, unreadable_text
-from bot.core.audit import AuditRow
+from bot.cli.receipts import parse_moment, print_rows, unreadable_text
 from bot.core.errors import Misconfigured
+from bot.core.reporting import AuditRow
 
 ROW = AuditRow(datetime(2026, 11, 20, tzinfo=UTC), 7, 1, "failed", "", "", "", "=HYPERLINK(1)", 0.5)
 

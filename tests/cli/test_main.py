@@ -186,7 +186,7 @@ def test_what_nobody_expected_is_one_line(debug: tuple[str, ...]) -> None:
         done = program("doctor", "--repo", "o/r", *debug, GITHUB_API_URL=server.url, GH_TOKEN="x")
     assert done.returncode == 1
     assert ("Traceback" in done.stderr) == bool(debug)
-    assert debug or done.stderr.startswith("plangate: unexpected error: KeyError('private') (repository_settings.py:")
+    assert debug or done.stderr.startswith("plangate: unexpected error: KeyError('private') (repository.py:")
     assert debug or done.stderr.count("\n") == 1
 
 

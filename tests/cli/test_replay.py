@@ -13,7 +13,7 @@ from bot.cli.replay import show
 from bot.core.errors import PlangateError, Unreadable
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.transcript import Line, LineKind
-from bot.store.chain import Chain
+from bot.store.sealing import Chain
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
 from tests.stories.ground import person

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.doctor import findings
-from bot.cli.task_findings import check_tasks
+from bot.cli.doctor import check_tasks, findings
 from bot.compose.checkup import Finding
 from bot.config.environment import settings
 from bot.config.repository_file import Configuration

@@ -11,14 +11,13 @@ from fastapi import FastAPI
 from starlette.responses import PlainTextResponse, RedirectResponse
 
 from bot.cli.main import main
-from bot.cli.service_client import ServiceClient
-from bot.cli.thread_output import print_thread, print_threads, watch_thread
+from bot.cli.threads import ServiceClient, print_thread, print_threads, watch_thread
 from bot.config.environment import service_access
 from bot.config.settings import Secret
 from bot.core.errors import Misconfigured, Refused
 from bot.core.gate import AT_WORK, WAITS_FOR_PEOPLE, Stage
-from bot.service.overview.thread_history import journal_steps
-from bot.service.overview.thread_records import ThreadQuery
+from bot.service.overview.agent_tree import journal_steps
+from bot.service.overview.thread_index import ThreadQuery
 from bot.testing.host import host_application
 from tests.core.journal_histories import histories
 from tests.webhooks.api_ground import TOKEN, World, served

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.init import write
+from bot.cli.init import Ask, Choice, InitOptions, choose_variant, remaining_steps, write
 from bot.cli.main import main
-from bot.cli.variant_choice import Ask, Choice, InitOptions, choose_variant, remaining_steps
 from bot.cli.workflow_variant import SWEEP, WORKFLOW, Variant, installed_version
 from bot.compose.release import ProjectRemote, parse_origin
 from bot.config.environment import settings_of_person

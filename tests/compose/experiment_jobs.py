@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 
-from bot.compose.live.by_runner import KEY_NAME, WORKFLOW
+from bot.compose.live.experiments import KEY_NAME, WORKFLOW
 from bot.compose.live.testbed import NAME
 from bot.testing.github.credentials import job_token
 from bot.testing.github.entities import Event

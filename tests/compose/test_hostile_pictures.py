@@ -10,8 +10,8 @@ import pytest
 
 from bot.agent.assembly import picture_blocks
 from bot.agent.history.cutting import tokens
-from bot.compose.picture_source import fetch_image_block
-from bot.workspace.egress.picture_fetcher import LARGEST, PictureFetcher, attachment_hosts
+from bot.compose.job_environment import fetch_image_block
+from bot.workspace.egress.fetch import LARGEST, PictureFetcher, attachment_hosts
 from tests.github.conftest import Ground, ground
 from tests.github.reading import Reading
 from tests.github.test_attached_pictures import asset

@@ -14,12 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.doctor import repository_findings
-from bot.cli.doctor_live import table
+from bot.cli.doctor import repository_findings, table
 from bot.cli.main import main
-from bot.compose.live.expectations import EXPECTATIONS, SWITCHED, WORDS
 from bot.compose.live.experiments import ExperimentOutcome, run_live
-from bot.compose.live.testbed import COMMITS, Console, Patience
+from bot.compose.live.testbed import COMMITS, EXPECTATIONS, SWITCHED, WORDS, Console, Patience
 from bot.config.environment import settings_of_person
 from bot.core.errors import Misconfigured
 from bot.ports import Clock

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.local_check import try_check
+from bot.compose.local import try_check
 from bot.config.environment import configuration, settings
 from bot.core.errors import Misconfigured
 from bot.core.maintenance import CheckResult

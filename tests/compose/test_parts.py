@@ -11,9 +11,9 @@ from bot.cli.main import main
 from bot.compose.parts import configured_model, gate_of, work_settings
 from bot.config.environment import configuration
 from bot.config.repository_file import Configuration
-from bot.core.actor import Actor, Role
 from bot.core.errors import Misconfigured
 from bot.core.exchange import CLEAR_AT
+from bot.core.turn import Actor, Role
 from tests.agent.ground import Silent
 
 ROLES = list(Role)[:-1]

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from bot.compose.picture_source import image_block
+from bot.compose.job_environment import image_block
 from bot.core.errors import Refused
 from tests.rows import every_row
 from tests.toolhost.pictures import JPEG, WEBP, png

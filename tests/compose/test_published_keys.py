@@ -8,7 +8,7 @@ import pytest
 
 from bot.compose.receipts import published_keys
 from bot.config.settings import Secret, Settings
-from bot.receipts.signing_keys import decode_keys
+from bot.receipts.envelope import decode_keys
 
 
 @pytest.mark.req("RC4")

@@ -11,7 +11,7 @@ from bot.cli.workflow_variant import SHIPPED, SWEEP, WORKFLOW, Variant, workflow
 from bot.compose.checkup import Finding
 from bot.config.environment import settings_of_person
 from bot.core.errors import Misconfigured
-from bot.github.labels import OPEN_LABEL
+from bot.github.tasks import OPEN_LABEL
 from bot.testing.github import credentials
 from bot.testing.github.entities import EnvironmentSettings, RulesetSettings
 from bot.testing.github.person import Person

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from bot.config.maintenance_task import MaintenanceTask
+from bot.config.maintenance import MaintenanceTask
 from bot.config.recipes import scheduled_task
 from tests.config.registries import NAME, Registries, serve_registries
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.config.environment import configuration
-from bot.config.schedule import MOST_MISSED, Due, Schedule
+from bot.config.maintenance import MOST_MISSED, Due, Schedule
 from bot.core.errors import Misconfigured
 from tests.config.due_minutes import due_minutes
 from tests.rows import every_row

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.config.environment import configuration
-from bot.config.maintenance_task import MaintenanceTask
+from bot.config.maintenance import MaintenanceTask
 from bot.config.recipes import scheduled_task, shipped_recipes
 from bot.core.errors import Misconfigured
 

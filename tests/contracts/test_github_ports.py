@@ -3,10 +3,10 @@
 import pytest
 
 from bot.compose.receipts import CheckedReceipts
+from bot.github.checks import PullChecksGateway
 from bot.github.dialogue import GitHubDialogue
-from bot.github.pull_checks import PullChecksGateway
 from bot.github.pulls import GitHubPulls
-from bot.github.task_checks import TaskGateway
+from bot.github.tasks import TaskGateway
 from bot.ports import CheckAccess, Dialogue, Pulls, Receipts, TaskAccess
 
 OF_A_TERMINAL = {"interrupt", "is_retry"}

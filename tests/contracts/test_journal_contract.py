@@ -13,7 +13,7 @@ from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.transcript import Json
 from bot.ports import Clock, Entry, Journal
 from bot.store.git_journal import GitJournal
-from bot.store.keys import StateKey
+from bot.store.sealing import StateKey
 from bot.store.thread_refs import ThreadRefs
 from tests.contracts.conftest import StandingClock
 from tests.memory_store import MemoryJournal

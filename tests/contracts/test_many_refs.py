@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.core import git_failures
+from bot.core import errors
 from bot.core.errors import Transient
 from bot.core.names import ThreadNumber
 from bot.store.ref_listing import RefListing
@@ -75,10 +75,10 @@ def test_a_server_that_fails_for_a_moment(
     refs = refs_of("http", "other")
     site.broken = 2
     assert refs.threads() == (ONE,)
-    assert clock.waited == [*git_failures.PAUSES]
+    assert clock.waited == [*errors.PAUSES]
     site.heard = lambda body: setattr(site, "broken", int(b"command=fetch" in body and not clock.waited[2:]))
     assert list(refs.read_tip(ONE).files) == ["a"]
-    assert clock.waited == [*git_failures.PAUSES, git_failures.PAUSES[0]]
+    assert clock.waited == [*errors.PAUSES, errors.PAUSES[0]]
 
 
 @pytest.mark.req("E2")
@@ -88,7 +88,7 @@ def test_a_server_that_stays_away(refs_of: Callable[[str, str], ThreadRefs], sit
     site.broken = 100
     with pytest.raises(Transient, match="502"):
         refs.read_tip(ONE)
-    assert (100 - site.broken, clock.waited) == (3, [*git_failures.PAUSES])
+    assert (100 - site.broken, clock.waited) == (3, [*errors.PAUSES])
     site.broken = 0
     site.tokens.clear()
     with pytest.raises(Transient, match="refs cannot be listed"):

@@ -12,7 +12,7 @@ import pytest
 from bot.config.settings import ServiceSettings
 from bot.core.errors import Refused
 from bot.core.names import ThreadAddress
-from bot.github.relevance import DeliveryReport
+from bot.github.deliveries import DeliveryReport
 from bot.service.inbox import Inbox
 from bot.service.queue.file_queue import FileQueue
 from bot.service.queue.postgres_queue import PostgresQueue

@@ -12,11 +12,8 @@ import pytest
 
 from bot.core.errors import Refused
 from bot.core.gate import Stage
-from bot.service.overview.cost_lines import add_up
-from bot.service.overview.file_index import FileIndex
-from bot.service.overview.postgres_index import PostgresIndex
-from bot.service.overview.thread_index import ThreadIndex
-from bot.service.overview.thread_records import RecordOrigin, ThreadQuery
+from bot.service.overview.agent_tree import add_up
+from bot.service.overview.thread_index import FileIndex, PostgresIndex, RecordOrigin, ThreadIndex, ThreadQuery
 from bot.service.overview.views import TaskView, WaitsFor
 from tests.service.overview.ground import address, everything, fill
 

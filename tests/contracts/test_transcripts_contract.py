@@ -11,7 +11,7 @@ from bot.core.errors import Refused
 from bot.core.names import RepositoryId, SessionId, ThreadNumber
 from bot.core.transcript import Line, LineKind
 from bot.ports import Transcripts
-from bot.store.keys import StateKey
+from bot.store.sealing import StateKey
 from bot.store.thread_refs import ThreadRefs
 from bot.store.transcripts import SpooledTranscripts
 from tests.memory_store import MemoryTranscripts

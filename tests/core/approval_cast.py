@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from bot.core.actor import Actor, ActorKind, Role
-from bot.core.approval import Candidate, Opinion, Policy, ShownPlan, Snapshot, Verdict, Way
+from bot.core.approval import Candidate, Opinion, Policy, ShownPlan, Snapshot, Standing, Verdict, Way
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
-from bot.core.standing import Standing
+from bot.core.turn import Actor, ActorKind, Role
 
 NOON: Final = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 """When the plan was shown."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 
-from bot.core.entry import Entry
 from bot.core.gate import ANSWERS, TRANSITIONS, Event, Move, Thread, step
+from bot.core.moves import Entry
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, ToolUseId
 from bot.core.plan import Contract, PlanDocument, to_json
 from bot.core.question import permission
@@ -73,7 +73,7 @@ class History:
         turn: Json = {"turn": key or first, "actor": who, "login": f"u{who}", "text": "Do.", "turn_at": at.isoformat()}
         hidden = {"count": n + 1, "shown": ["x"]}
         waits = self.chance.choice(["", BEGAN.isoformat()])
-        return turn | self._some(foreign=True) | self._some(strangers=True, editors=[3], hidden=hidden, waits=waits)
+        return turn | self._some(foreign=True) | self._some(strangers=True, hands=[3], hidden=hidden, waits=waits)
 
     def _move(self, move: Move) -> Json:
         body = self._own(move)

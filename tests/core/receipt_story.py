@@ -5,19 +5,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from bot.core.actor import Actor, Role
 from bot.core.approval import Candidate, Opinion, Policy, ShownPlan, Snapshot, Verdict, VerdictOutcome, Way
 from bot.core.decision_evidence import DecisionEvidence, decision_evidence
-from bot.core.entry import Entry, JournaledTurn
 from bot.core.events import JournalEvent, encode_event
 from bot.core.gate import ANSWERS
-from bot.core.moves import Approved, Executed, MoveEvent, Planned, Proposed, Requested
+from bot.core.moves import Approved, Entry, Executed, JournaledTurn, MoveEvent, Planned, Proposed, Requested
 from bot.core.names import CommitId, RepositoryId
 from bot.core.notes import Note, Unknown
 from bot.core.plan import PlanDocument
 from bot.core.receipt import Builder, ReceiptSubject, receipt_statement
 from bot.core.thread.state import ThreadState, apply
 from bot.core.transcript import Json
+from bot.core.turn import Actor, Role
 from tests.core.journal_histories import PLAN as SHORT_PLAN
 
 NOW = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.core.actor import Actor
+from bot.core.turn import Actor
 
 
 @pytest.mark.req("A2", "A7")

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import (
     Candidate,
     Opinion,
@@ -26,6 +25,7 @@ from bot.core.approval import (
     rejecters,
 )
 from bot.core.plan import PlanDocument
+from bot.core.turn import Actor, ActorKind, Role
 from tests.core.approval_cast import BOT, CAST, NOON, OTHER, PLAN, case, told
 from tests.core.approval_table import ROWS
 from tests.rows import every_row

@@ -10,7 +10,6 @@ from typing import Any, Final
 import pytest
 
 from bot.core import approval
-from bot.core.actor import Actor, Role
 from bot.core.approval import (
     ApprovedPlan,
     Candidate,
@@ -26,6 +25,7 @@ from bot.core.approval import (
 from bot.core.errors import Broken
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
+from bot.core.turn import Actor, Role
 from tests.rows import every_row
 
 NOON: Final = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)

@@ -5,8 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from bot.core.audit import AuditRow, audit_rows
-from bot.core.entry import Entry, JournaledTurn
 from bot.core.events import JournalEvent, encode_event
 from bot.core.moves import (
     Answered,
@@ -14,9 +12,11 @@ from bot.core.moves import (
     Closed,
     Delivered,
     Drifted,
+    Entry,
     Expired,
     Failed,
     Instructed,
+    JournaledTurn,
     Limited,
     Outgrew,
     Proposed,
@@ -29,6 +29,7 @@ from bot.core.moves import (
 )
 from bot.core.notes import Heard, Operated, Spent, Told
 from bot.core.question import Grant
+from bot.core.reporting import AuditRow, audit_rows
 from tests.core.receipt_story import COMMIT, NOW, PLAN, STORY, WILL, entries_of, evidence
 from tests.rows import every_row
 

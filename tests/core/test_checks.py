@@ -4,7 +4,6 @@ from typing import Any, Final
 
 import pytest
 
-from bot.core.actor import Actor
 from bot.core.approval import Verdict, VerdictOutcome
 from bot.core.checks import (
     FAILING,
@@ -22,6 +21,7 @@ from bot.core.checks import (
     state_of,
 )
 from bot.core.pull_text import PullOrigin, pull_body
+from bot.core.turn import Actor
 from tests.core.test_comment import PLAIN
 from tests.rows import every_row
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.core.command import Command, UnknownCommand, Verb, mention_pattern, parse, undecided_line, without_item_mark
+from bot.core.turn import Command, UnknownCommand, Verb, mention_pattern, parse, undecided_line, without_item_mark
 from tests.rows import every_row
 
 DIGEST = "0123456789ab"

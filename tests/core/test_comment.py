@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from bot.core.actor import Actor
 from bot.core.approval import Reason, Verdict, VerdictOutcome, VerdictReason
-from bot.core.command import Verb
 from bot.core.comment import REASONS, amendment, contract, estimate, outcome, plan_text, reasons
 from bot.core.errors import Refused
 from bot.core.gate import Stage
@@ -25,6 +23,7 @@ from bot.core.reply_text import (
     help_text,
     work_so_far,
 )
+from bot.core.turn import Actor, Verb
 from tests.rows import every_row
 
 PLAN: Final = PlanDocument(

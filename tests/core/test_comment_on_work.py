@@ -7,7 +7,6 @@ from typing import Any, Final
 import pytest
 
 from bot.agent.session_events import End
-from bot.core.actor import Actor
 from bot.core.approval import Verdict, VerdictOutcome
 from bot.core.comment import AgentRow, is_at_work, planning_over, progress, work_begun_line
 from bot.core.gate import Stage
@@ -15,8 +14,9 @@ from bot.core.markdown.gfm import parse
 from bot.core.markdown.inert import POSTED_BYTES, POSTED_CHARACTERS, inert_markdown
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
-from bot.core.pull import PullRequest
 from bot.core.pull_text import PullOrigin, pull_body, pull_request_ready
+from bot.core.turn import Actor
+from bot.core.work import PullRequest
 
 PLAN: Final = PlanDocument(
     repository=RepositoryId(5),

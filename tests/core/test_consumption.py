@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.limits import Ledger
-from bot.core.consumption import Consumption
 from bot.core.names import AgentId
+from bot.core.work import Consumption
 from bot.ports import Usage
 
 _SIZES = st.integers(0, 10**9)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bot.core.markdown.drawings import diagram, formulas, in_sight
 from bot.core.markdown.inert import inert_markdown
+from bot.core.markdown.markup import diagram, formulas, in_sight
 from bot.core.markdown.visible import Visible, visible_text
 from tests.core.hidden_channels import UNSEEN_IN_DIAGRAMS, UNSEEN_IN_FORMULAS
 from tests.rows import every_row

@@ -5,14 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.core.actor import Actor, ActorKind
-from bot.core.entry import JournaledTurn
 from bot.core.errors import Broken
 from bot.core.events import decode_event, encode_event
+from bot.core.moves import JournaledTurn
 from bot.core.notes import Heard, Unknown
 from bot.core.plan import Hidden
 from bot.core.transcript import Json
-from bot.core.turn import Turn
+from bot.core.turn import Actor, ActorKind, Turn
 from tests.core.journal_histories import histories
 
 

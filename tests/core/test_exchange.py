@@ -5,7 +5,7 @@ import pytest
 from bot.core.errors import CanaryShown
 from bot.core.exchange import ModelRequest, Usage
 from bot.core.plan import Contract
-from bot.core.secrets.canary import KIND, CanaryAlarm
+from bot.core.secrets.redaction import KIND, CanaryAlarm
 
 VALUE = "plangate-canary-0123456789abcdef"
 

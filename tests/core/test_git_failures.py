@@ -1,6 +1,6 @@
 """What git's words mean: a moment's failure, a refusal, a rule of GitHub's."""
 
-from bot.core.git_failures import is_passing, is_secret_found, is_token_refused, rule_violation
+from bot.core.errors import is_passing, is_secret_found, is_token_refused, rule_violation
 from tests.rows import every_row
 
 

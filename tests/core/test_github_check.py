@@ -2,8 +2,8 @@
 
 import pytest
 
+from bot.core.checks import parse_github_check
 from bot.core.errors import Refused
-from bot.core.github_check import parse_github_check
 
 
 @pytest.mark.req("MT4")

@@ -3,7 +3,7 @@
 import pytest
 
 from bot.core.errors import Misconfigured
-from bot.core.hosts import (
+from bot.core.network import (
     NEVER,
     OPEN_TO_WRITES,
     intersection,

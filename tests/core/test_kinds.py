@@ -8,9 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from bot.core.secrets.kinds import KINDS, spans
 from bot.core.secrets.known import SHORTEST
-from bot.core.secrets.redaction import Redactor
+from bot.core.secrets.redaction import KINDS, Redactor, spans
 from tests.core.secret_samples import sample
 from tests.rows import every_row
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.core.lines import cut_middle, line_matcher, right_lines, shorten_line
+from bot.core.markdown.elements import cut_middle, line_matcher, right_lines, shorten_line
 
 PATCH = "@@ -1,2 +1,3 @@ def f():\n a\n-b\n+c\n+@@ -9 +9 @@\n\\ No newline\n@@ -10 +20 @@\n-x\n+y"
 

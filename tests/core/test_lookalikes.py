@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from bot.core.codepoints import mark_beyond_ascii, mark_lookalikes
 from bot.core.comment import contract
-from bot.core.lookalikes import mark_beyond_ascii, mark_lookalikes
 from bot.core.plan import Contract
 from tests.core.approval_cast import PLAN
 from tests.rows import every_row

@@ -2,9 +2,8 @@
 
 import pytest
 
-from bot.core.command import Command, UnknownCommand, Verb, parse
-from bot.core.mail import addressing_line, counts_by_mail, first_line
 from bot.core.markdown.visible import command_lines, mentions
+from bot.core.turn import Command, UnknownCommand, Verb, addressing_line, counts_by_mail, first_line, parse
 from tests.mails import QUOTED, SHAPES
 from tests.rows import every_row
 

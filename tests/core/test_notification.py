@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from bot.core.entry import Entry
 from bot.core.gate import TRANSITIONS, Move
+from bot.core.moves import Entry
 from bot.core.names import ThreadAddress
-from bot.core.notification import MOVES, Notification, notifications
+from bot.core.reporting import MOVES, Notification, notifications
 from bot.core.thread.state import fold_entries
 from bot.core.transcript import Json
 from tests.core.journal_histories import BEGAN, histories

@@ -7,15 +7,15 @@ from typing import Final
 
 import pytest
 
+from bot.core.approval import Standing, standing_objection
 from bot.core.comment import changes, operation_table, plan_text
 from bot.core.errors import Refused
 from bot.core.gate import Thread
+from bot.core.maintenance import IssueState, Operation, OperationKind, check_operations, check_targets
 from bot.core.moves import Delivered
 from bot.core.names import CommitId
 from bot.core.notes import Operated
-from bot.core.operations import IssueState, Operation, OperationKind, check_operations, check_targets
 from bot.core.plan import Contract, canonical_bytes, from_json
-from bot.core.standing import Standing, standing_objection
 from bot.core.thread.state import ThreadState, apply
 from bot.core.thread.task import TaskHistory, TaskOccurrence, add_move
 from tests.core.test_plan import LITERAL, PLAN

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from bot.core.owners import is_plain, owners
+from bot.core.paths import is_plain, owners
 from tests.rows import every_row
 
 

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.core.errors import Refused
-from bot.core.maintenance import TaskFinding
+from bot.core.maintenance import Operation, OperationKind, TaskFinding
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
-from bot.core.operations import Operation, OperationKind
 from bot.core.plan import (
     HIDDEN_CHARACTERS,
     HIDDEN_SHOWN,

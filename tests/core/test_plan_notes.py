@@ -6,12 +6,12 @@ from typing import Final
 
 import pytest
 
-from bot.core.actor import Actor
 from bot.core.approval import Verdict, VerdictOutcome
 from bot.core.comment import changes, plan_text
 from bot.core.errors import Refused
 from bot.core.plan import NOTES_LIMIT, canonical_bytes, from_json, normalize_notes
 from bot.core.pull_text import PullOrigin, pull_body
+from bot.core.turn import Actor
 from tests.core.test_plan import LITERAL, PLAN
 
 NOTES: Final = "Root cause: `parcel/shipping.py:9`.\n\nRuled out: rounding."

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.core.publishing_check import PublishingFacts, obstacles
+from bot.core.checks import PublishingFacts, obstacles
 from bot.core.reply_text import cannot_publish, edited_request
 from bot.core.turn import version_key
 

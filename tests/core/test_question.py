@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.core.actor import Actor, Role
 from bot.core.names import ToolUseId
 from bot.core.question import (
     AnswerComment,
@@ -26,7 +25,8 @@ from bot.core.question import (
     grant_of,
     permission,
 )
-from bot.core.question_text import WHO_MAY_ASK, WHO_MAY_STEER, not_counted, question_text, reply_text
+from bot.core.reply_text import WHO_MAY_ASK, WHO_MAY_STEER, not_counted, question_text, reply_text
+from bot.core.turn import Actor, Role
 from tests.rows import every_row
 
 NOW = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from bot.core.actor import Actor
 from bot.core.approval import Opinion, Policy, Reason, Verdict, VerdictOutcome, VerdictReason
 from bot.core.decision_evidence import ConfigurationChange, DecisionEvidence, snapshot_digest
 from bot.core.errors import Broken
@@ -15,9 +14,17 @@ from bot.core.moves import Outgrew, Planned, Proposed, Published, Rejected
 from bot.core.names import CommitId
 from bot.core.notes import Told
 from bot.core.pull_text import PullOrigin, pull_body
-from bot.core.receipt_format import PREDICATE_TYPE, STATEMENT_TYPE, canonical_statement, receipt_ref, signature_ref
-from bot.core.receipt_schema import STATEMENT_SCHEMA, schema_objections
+from bot.core.receipt import (
+    PREDICATE_TYPE,
+    STATEMENT_SCHEMA,
+    STATEMENT_TYPE,
+    canonical_statement,
+    receipt_ref,
+    schema_objections,
+    signature_ref,
+)
 from bot.core.transcript import Json
+from bot.core.turn import Actor
 from tests.core.approval_cast import PLAN as CAST_PLAN
 from tests.core.approval_cast import case
 from tests.core.approval_table import ROWS

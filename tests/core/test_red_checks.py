@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.core.names import CommitId
-from bot.core.red_checks import (
+from bot.core.checks import (
     MOST_TURNS,
     CheckRun,
     CheckRunState,
@@ -19,6 +18,7 @@ from bot.core.red_checks import (
     turn_key,
     turns_begun,
 )
+from bot.core.names import CommitId
 
 pytestmark = pytest.mark.req("MT9")
 HEAD = CommitId("a" * 40)

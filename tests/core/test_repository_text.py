@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
+from bot.core.brief import Passage, RepositoryQuery, RepositoryText, Topic
 from bot.core.turn import Picture
 
 

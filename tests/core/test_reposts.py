@@ -1,6 +1,6 @@
 """Which texts repeat somebody else's words by themselves."""
 
-from bot.core.reposts import is_repost
+from bot.core.turn import is_repost
 from tests.rows import every_row
 
 

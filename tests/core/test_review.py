@@ -4,7 +4,7 @@ from bot.core.events import decode_event, encode_event
 from bot.core.gate import Move
 from bot.core.moves import Answered
 from bot.core.names import CommitId
-from bot.core.review import Review, ReviewFinding, Severity, body_text
+from bot.core.work import Review, ReviewFinding, Severity, body_text
 
 FOUND = ReviewFinding("src/`a.py", 3, Severity.HIGH, "It fails.")
 REVIEW = Review("Not yet.", (FOUND, ReviewFinding("b.py", 1, Severity.LOW, "Why?")), CommitId("a" * 40))

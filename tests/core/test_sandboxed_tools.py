@@ -1,6 +1,6 @@
 """The result of a tool, as it passes through the port."""
 
-from bot.core.sandboxed_tools import Access, ToolOutput
+from bot.core.work import Access, ToolOutput
 
 
 def test_a_plain_result() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bot.core.plan import PlanDocument
-from bot.core.scope_table import changed_by_entry, scope_table
+from bot.core.pull_text import changed_by_entry, scope_table
 from tests.core.test_texts import PLAN
 
 pytestmark = pytest.mark.req("PR6")

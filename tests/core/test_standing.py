@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.core.approval import Standing, is_glob_inside, standing_objection
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.paths import in_scope
 from bot.core.plan import Contract, PlanDocument
-from bot.core.standing import Standing, is_glob_inside, standing_objection
 from tests.rows import every_row
 
 STANDING = Standing("deps", ("docs/**", "*.txt", "/setup.cfg"), ("pypi.org",), asked_before=True)

@@ -9,11 +9,11 @@ from typing import Final
 
 import pytest
 
+from bot.core.approval import standing_objection
+from bot.core.maintenance import Operation, OperationKind
 from bot.core.moves import Approved, MoveEvent, Noted, Outgrew, Planned, Requested
 from bot.core.notes import TaskChanged
-from bot.core.operations import Operation, OperationKind
 from bot.core.plan import Contract, PlanDocument
-from bot.core.standing import standing_objection
 from bot.core.thread.task import add_move, add_task_note
 from tests.core.test_standing import PLAN, STANDING
 from tests.core.test_task_history import ANSWER, APPROVED, BEGAN, DUE, KEY, REQUEST, WILL, known

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.core.markdown.gfm import parse
+from bot.core.markdown.gfm import Steps, TooComplex, parse
 from bot.core.markdown.inert import inert_markdown
-from bot.core.markdown.steps import Steps, TooComplex
 from bot.core.markdown.visible import LIMIT, command_lines, mentions, visible_text
 
 pytestmark = pytest.mark.req("X1", "X4")

@@ -5,8 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.core.actor import Actor
-from bot.core.entry import Entry, JournaledTurn
 from bot.core.events import JournalEvent, encode_event
 from bot.core.maintenance import TaskFinding
 from bot.core.moves import (
@@ -14,7 +12,9 @@ from bot.core.moves import (
     Approved,
     Closed,
     Delivered,
+    Entry,
     Failed,
+    JournaledTurn,
     MoveEvent,
     Noted,
     Outgrew,
@@ -31,6 +31,7 @@ from bot.core.plan import Contract, PlanDocument
 from bot.core.question import Grant
 from bot.core.thread.state import fold_entries
 from bot.core.thread.task import REMEMBERED, TaskHistory, add_move, add_task_note
+from bot.core.turn import Actor
 from tests.rows import every_row
 
 BEGAN = datetime(2026, 11, 23, tzinfo=UTC)

@@ -11,17 +11,17 @@ from typing import Final
 
 import pytest
 
-from bot.core import comment, pull_text, question_text, reply_text, tracking_text
-from bot.core.actor import Actor
+from bot.core import comment, pull_text, reply_text
 from bot.core.approval import Reason, Verdict, VerdictOutcome, VerdictReason
 from bot.core.errors import CanaryShown, OutOfScope, Refused, SecretAdded
 from bot.core.gate import Stage
 from bot.core.maintenance import ScheduledTask, TaskFinding
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, ToolUseId
 from bot.core.plan import Contract, Hidden, PlanDocument
-from bot.core.pull import PullRequest
 from bot.core.question import Asking, AskKind, IgnoredAnswer, IgnoreReason, Option, Question, permission
 from bot.core.thread.task import TaskOccurrence
+from bot.core.turn import Actor
+from bot.core.work import PullRequest
 from bot.github.dialogue import plan_comment
 from tests.rows import every_row
 
@@ -168,8 +168,8 @@ REPLIES: Final = {
     "executed plan": comment.next_plan_notice(PLAN),
     "work begun": comment.work_begun_line(["ana", "ben"], AT),
     "work begun by the configuration": comment.work_begun_line([], AT),
-    "question expired": question_text.question_expired(7.0, BOT),
-    "answers that do not count": question_text.not_counted([IgnoredAnswer(why, BEN) for why in IgnoreReason]),
+    "question expired": reply_text.question_expired(7.0, BOT),
+    "answers that do not count": reply_text.not_counted([IgnoredAnswer(why, BEN) for why in IgnoreReason]),
     "planning over": comment.planning_over("planned"),
     "planning over with an answer": comment.planning_over("answered"),
     "pull request": pull_text.pull_request_ready(PullRequest(9, "")),
@@ -193,10 +193,8 @@ ESTIMATES: Final = {
 
 def tracking_issue() -> str:
     """Return the text of the issue of a task that has run."""
-    view = tracking_text.TrackingView(
-        STANDING, "on Mondays at 00:00", AT, ROWS, [TaskFinding("requests", "Update @it")]
-    )
-    return tracking_text.with_warning(tracking_text.tracking_body(view), tracking_text.REMOVED)
+    view = reply_text.TrackingView(STANDING, "on Mondays at 00:00", AT, ROWS, [TaskFinding("requests", "Update @it")])
+    return reply_text.with_warning(reply_text.tracking_body(view), reply_text.REMOVED)
 
 
 TEXTS: Final = {
@@ -205,8 +203,8 @@ TEXTS: Final = {
     "empty_contract": comment.contract(replace(PLAN, contract=Contract())),
     "estimates": named(ESTIMATES),
     "reasons": named({str(reason): sentence for reason, sentence in comment.REASONS.items()}),
-    "question": question_text.question_text(QUESTION, question_text.WHO_MAY_ASK),
-    "permission": question_text.question_text(COMMAND, question_text.WHO_MAY_STEER),
+    "question": reply_text.question_text(QUESTION, reply_text.WHO_MAY_ASK),
+    "permission": reply_text.question_text(COMMAND, reply_text.WHO_MAY_STEER),
     "progress": comment.progress(Stage.EXECUTING, "acceptEdits", TODOS, AGENTS, spent=(9, 0.5, 5)),
     "progress_at_the_start": comment.progress(Stage.PLANNING, "plan", (), (), spent=(0, None, None)),
     "outcomes": named({str(at): comment.outcome(at, branch="plangate/8", detail="why", mention=BOT) for at in Stage}),
@@ -233,9 +231,7 @@ TEXTS: Final = {
         }
     ),
     "tracking_issue": tracking_issue(),
-    "tracking_issue_at_the_start": tracking_text.tracking_body(
-        tracking_text.TrackingView(TASK, "on Mondays at 00:00", AT)
-    ),
+    "tracking_issue_at_the_start": reply_text.tracking_body(reply_text.TrackingView(TASK, "on Mondays at 00:00", AT)),
 }
 
 

@@ -5,9 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.core.actor import Actor
-from bot.core.consumption import Consumption
-from bot.core.entry import JournaledTurn
 from bot.core.errors import Broken, Refused
 from bot.core.gate import ANSWERS, Stage
 from bot.core.moves import (
@@ -18,6 +15,7 @@ from bot.core.moves import (
     Drifted,
     Executed,
     Failed,
+    JournaledTurn,
     MoveEvent,
     Noted,
     Outgrew,
@@ -35,6 +33,8 @@ from bot.core.notes import Explained, Folded, Heard, Note, Noticed, Prepared, Ta
 from bot.core.plan import Hidden
 from bot.core.thread.entry_step import NEVER
 from bot.core.thread.state import ThreadState, apply
+from bot.core.turn import Actor
+from bot.core.work import Consumption
 from tests.core.journal_histories import PLAN
 from tests.rows import every_row
 

@@ -7,18 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from bot.core.actor import Actor
-from bot.core.entry import Entry, JournaledTurn
 from bot.core.errors import Broken, IllegalEvent
 from bot.core.events import decode_entries, encode_event
 from bot.core.gate import ON_ENTER, Stage
-from bot.core.moves import Approved, Failed
+from bot.core.moves import Approved, Entry, Failed, JournaledTurn
 from bot.core.notes import Heard
 from bot.core.plan import to_json
 from bot.core.receipt import receipt_statement
 from bot.core.thread.heard import LEFT_BEHIND
 from bot.core.thread.state import ThreadState, apply, apply_pending, fold_entries
 from bot.core.transcript import Json
+from bot.core.turn import Actor
 from tests.core.journal_histories import BEGAN, PLAN, histories
 from tests.core.journal_values import state_values
 from tests.core.receipt_story import BUILDER, SUBJECT

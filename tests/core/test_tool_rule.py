@@ -3,7 +3,7 @@
 import pytest
 
 from bot.core.errors import Misconfigured
-from bot.core.tool_rule import split_rule
+from bot.core.names import split_rule
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from bot.core.maintenance import ScheduledTask
-from bot.core.thread.task import TaskOccurrence
-from bot.core.tracking_text import (
+from bot.core.reply_text import (
     PROMPT_SHOWN,
     REMOVED,
     ROWS,
@@ -19,6 +18,7 @@ from bot.core.tracking_text import (
     tracking_title,
     with_warning,
 )
+from bot.core.thread.task import TaskOccurrence
 
 TASK = ScheduledTask("deps", "weekly", "Europe/Berlin", "Update the pins.\nOne by one.")
 DUE = datetime(2026, 11, 30, tzinfo=ZoneInfo("Europe/Berlin"))

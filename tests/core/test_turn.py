@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.core.actor import Actor
-from bot.core.turn import Turn
+from bot.core.turn import Actor, Turn
 
 
 def test_turn_cannot_be_changed() -> None:

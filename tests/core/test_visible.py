@@ -3,8 +3,8 @@
 import pytest
 
 from bot.core.codepoints import with_visible_codepoints
-from bot.core.command import Command, Verb, parse
 from bot.core.markdown.visible import command_lines, mentions, visible_text, without_mention
+from bot.core.turn import Command, Verb, parse
 from tests.rows import every_row
 
 pytestmark = pytest.mark.req("X1")

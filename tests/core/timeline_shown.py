@@ -4,13 +4,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import Candidate, Policy, ShownPlan, Snapshot, Verdict, VerdictOutcome, Way, prove, rejecters
 from bot.core.comment import work_begun_line
 from bot.core.gate import TRANSITIONS, Event, Move, Stage, Thread, step
 from bot.core.markdown.visible import command_lines
 from bot.core.names import Digest
 from bot.core.plan import PlanDocument
+from bot.core.turn import Actor, ActorKind, Role
 from bot.github.dialogue import plan_comment
 from bot.github.edit_history import history
 from bot.github.snapshot import VOTES, decisions, standing_tick

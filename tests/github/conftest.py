@@ -9,18 +9,16 @@ from typing import Any
 
 import pytest
 
-from bot.core.actor import Actor, ActorKind
 from bot.core.marker import Key
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
-from bot.core.turn import Turn
+from bot.core.turn import Actor, ActorKind, Turn
 from bot.github.client import GitHubClient
 from bot.github.dialogue import DialogueSettings, GitHubDialogue
 from bot.github.pace import WritePace
-from bot.github.parsed_texts import ParsedTextCache
 from bot.github.repository import Address
 from bot.github.tokens import AppJwt, AppTokens
-from bot.github.turns import BotIdentity
+from bot.github.turns import BotIdentity, ParsedTextCache
 from bot.ports import Dialogue
 from bot.testing.github import credentials
 from bot.testing.github.simulated_github import SimulatedGitHub

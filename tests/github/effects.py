@@ -8,23 +8,20 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from bot.core.actor import Actor
 from bot.core.errors import Refused
 from bot.core.marker import Key
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, ToolUseId, thread_ref
-from bot.core.pull import PullOrder
 from bot.core.question import permission
-from bot.core.review import Review, ReviewFinding, Severity
-from bot.core.turn import Acknowledgment
+from bot.core.turn import Acknowledgment, Actor
+from bot.core.work import PullOrder, Review, ReviewFinding, Severity
+from bot.github.app import redeliver_failed
 from bot.github.client import GitHubClient
-from bot.github.hook_deliveries import redeliver_failed
-from bot.github.labels import make_label
 from bot.github.pulls import GitHubPulls
+from bot.github.tasks import LABEL as TRACKED
+from bot.github.tasks import TrackingIssues, make_label
 from bot.github.tokens import AppTokens
-from bot.github.tracking import LABEL as TRACKED
-from bot.github.tracking import TrackingIssues
 from bot.store.git_journal import GitJournal
-from bot.store.keys import StateKey
+from bot.store.sealing import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.testing.github import code_changes, conversation
 from bot.testing.github.code_changes import LineNote
@@ -333,7 +330,7 @@ EFFECTS: Final = {
     "comment": Effect("POST */issues/*/comments", "bot/github/comments.py:_post:post", a_comment, once=True),
     "edit": Effect("PATCH */issues/comments/*", "bot/github/comments.py:edit:change", an_edit),
     "fold": Effect(GRAPHQL, "bot/github/comments.py:minimize:mutate", a_fold, "minimizeComment"),
-    "reply": Effect("POST */pulls/*/comments/*/replies", "bot/github/replies.py:_create:post_once", a_reply, once=True),
+    "reply": Effect("POST */pulls/*/comments/*/replies", "bot/github/reviews.py:_create:post_once", a_reply, once=True),
     "sign on a comment": Effect("POST */issues/comments/*/reactions", _REACTIONS, a_sign(said_in_a_comment)),
     "sign on a line": Effect("POST */pulls/comments/*/reactions", _REACTIONS, a_sign(said_at_a_line)),
     "sign on an issue": Effect("POST */issues/*/reactions", _REACTIONS, a_sign(an_issue)),
@@ -341,17 +338,17 @@ EFFECTS: Final = {
     "review": Effect("POST */pulls/*/reviews", "bot/github/reviews.py:_create:post_once", a_review, once=True),
     "pull request": Effect("POST */pulls", "bot/github/pulls.py:_post:post", a_pull_request, once=True),
     "labels": Effect("POST */issues/*/labels", "bot/github/pulls.py:_label_and_request_reviews:post", labels),
-    "tracking issue": Effect("POST */issues", "bot/github/tracking.py:open:post", a_tracking_issue, once=True),
-    "tracking text": Effect("PATCH */issues/[0-9]*", "bot/github/tracking.py:show:change", a_tracking_text),
-    "tracking warning": Effect("PATCH */issues/[0-9]*", "bot/github/tracking.py:warn:change", a_tracking_warning),
-    "label": Effect("POST /repos/*/labels", "bot/github/labels.py:make_label:post", a_label),
+    "tracking issue": Effect("POST */issues", "bot/github/tasks.py:open:post", a_tracking_issue, once=True),
+    "tracking text": Effect("PATCH */issues/[0-9]*", "bot/github/tasks.py:show:change", a_tracking_text),
+    "tracking warning": Effect("PATCH */issues/[0-9]*", "bot/github/tasks.py:warn:change", a_tracking_warning),
+    "label": Effect("POST /repos/*/labels", "bot/github/tasks.py:make_label:post", a_label),
     "reviewers": Effect("POST */requested_reviewers", "bot/github/pulls.py:_label_and_request_reviews:post", reviewers),
     **RECEIPT_EFFECTS,
-    "journal": Effect(PUSH, "bot/store/pushes.py:_push:push", an_entry, JOURNAL),
+    "journal": Effect(PUSH, "bot/store/plumbing.py:_push:push", an_entry, JOURNAL),
     "branch": Effect(PUSH, "bot/workspace/publish.py:_push_commit:push", None, BRANCH),
     "token": Effect("POST */access_tokens", "bot/github/tokens.py:_make:post", a_token),
     "revocation": Effect("DELETE /installation/token", "bot/github/tokens.py:revoke:delete", a_revocation),
-    "redelivery": Effect("POST /app/hook/deliveries/*", "bot/github/hook_deliveries.py:redeliver:post", a_redelivery),
+    "redelivery": Effect("POST /app/hook/deliveries/*", "bot/github/app.py:redeliver:post", a_redelivery),
 }
 """All of them: tests hold this against the code and against what whole stories send."""
 

@@ -3,10 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from bot.core.maintenance import Operation, OperationKind
 from bot.core.marker import Key
-from bot.core.operations import Operation, OperationKind
-from bot.github.issue_operations import IssueOperations
-from bot.github.labels import OPEN_LABEL, label_as_open, unlabel_as_open
+from bot.github.tasks import OPEN_LABEL, IssueOperations, label_as_open, unlabel_as_open
 from tests.github.conftest import HOME, Ground, Signed, no_fence
 from tests.github.effect_cases import Case, Effect, crowded
 
@@ -53,13 +52,13 @@ def an_operation(kind: OperationKind, text: str = "") -> Callable[[Ground, int],
     return prepare
 
 
-_PERFORM: Final = "bot/github/issue_operations.py:_perform"
+_PERFORM: Final = "bot/github/tasks.py:_perform"
 ISSUE_EFFECTS: Final = {
     "open label": Effect(
-        "POST */issues/*/labels", "bot/github/labels.py:label_as_open:post", an_open_label, containing=OPEN_LABEL
+        "POST */issues/*/labels", "bot/github/tasks.py:label_as_open:post", an_open_label, containing=OPEN_LABEL
     ),
     "no open label": Effect(
-        "DELETE */issues/*/labels/plangate*", "bot/github/labels.py:unlabel_as_open:delete", no_open_label
+        "DELETE */issues/*/labels/plangate*", "bot/github/tasks.py:unlabel_as_open:delete", no_open_label
     ),
     "added label": Effect(
         "POST */issues/*/labels", f"{_PERFORM}:post", an_operation(OperationKind.ADD_LABEL, "stale"), containing="stale"
@@ -70,7 +69,7 @@ ISSUE_EFFECTS: Final = {
     "closed issue": Effect(
         "PATCH */issues/[0-9]*", f"{_PERFORM}:change", an_operation(OperationKind.CLOSE), containing='"state"'
     ),
-    "sweep on": Effect("PUT */actions/workflows/*/enable", "bot/github/workflows.py:enable:put"),
-    "sweep off": Effect("PUT */actions/workflows/*/disable", "bot/github/workflows.py:disable:put"),
+    "sweep on": Effect("PUT */actions/workflows/*/enable", "bot/github/repository.py:enable:put"),
+    "sweep off": Effect("PUT */actions/workflows/*/disable", "bot/github/repository.py:disable:put"),
 }
 """Part of the matrix of tests/github/effects.py."""

@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from bot.core.actor import Actor, Role
+from bot.core.brief import Passage, RepositoryQuery, RepositoryText, Topic
 from bot.core.names import RepositoryId, ThreadNumber
-from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
 from bot.core.transcript import Json
+from bot.core.turn import Actor, Role
 from bot.github.attached_pictures import AttachedPictures
-from bot.github.attribution import Attribution
-from bot.github.check_results import CheckResults
+from bot.github.checks import CheckResults
 from bot.github.client import GitHubClient
 from bot.github.pace import WritePace
 from bot.github.permissions import Roles
 from bot.github.repository_reader import GitHubReader
+from bot.github.thread_quotes import Attribution
 from bot.github.tokens import AppTokens, StaticToken
 from bot.github.turns import BotIdentity
 from bot.testing.github import credentials

@@ -4,11 +4,10 @@ from functools import partial
 from typing import Final
 
 from bot.core.names import CommitId, RepositoryId
-from bot.core.receipt_format import KEYS_REF, receipt_ref
-from bot.github.approval_check import NAME, ApprovalChecks
+from bot.core.receipt import KEYS_REF, receipt_ref
+from bot.github.pulls import NAME, ApprovalChecks
 from bot.github.tokens import AppTokens
-from bot.receipts.envelope import is_receipt_of, sign_statement
-from bot.receipts.signing_keys import ReceiptKey, with_current_key_file
+from bot.receipts.envelope import ReceiptKey, is_receipt_of, sign_statement, with_current_key_file
 from bot.store.receipt_refs import Issuer, ReceiptRefs
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.workspace.remote import RemoteRepository
@@ -18,7 +17,7 @@ from tests.github.effect_cases import Case, Effect
 _COMMIT: Final = CommitId("c" * 40)
 _KEY: Final = ReceiptKey.of(b"k" * 32)
 _PUSH: Final = "POST /*.git/git-receive-pack"
-_SITE: Final = "bot/store/pushes.py:_push:push"
+_SITE: Final = "bot/store/plumbing.py:_push:push"
 
 
 async def _receipts(ground: Ground) -> ReceiptRefs:
@@ -84,6 +83,6 @@ def _commits(ground: Ground, ref: str) -> int:
 
 RECEIPT_EFFECTS: Final = {
     "receipt": Effect(_PUSH, _SITE, a_receipt, "refs/plangate/receipts/"),
-    "check run": Effect("POST */check-runs", "bot/github/approval_check.py:ensure:post_once", a_check_run, once=True),
+    "check run": Effect("POST */check-runs", "bot/github/pulls.py:ensure:post_once", a_check_run, once=True),
     "keys": Effect(_PUSH, _SITE, a_list_of_keys, KEYS_REF),
 }

@@ -6,7 +6,7 @@ import pytest
 
 from bot.core.names import ToolUseId
 from bot.core.question import AnswerSnapshot, Asking, Grant, grant_of, permission
-from bot.core.question_text import WHO_MAY_STEER as WHO
+from bot.core.reply_text import WHO_MAY_STEER as WHO
 from bot.github.answers import ticks
 from bot.github.dialogue import GitHubDialogue
 from tests.github.conftest import HOME, Ground

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.github.app_manifest import EVENTS, WantedApp
+from bot.github.app import APP_EVENTS, WantedApp
 from bot.github.deliveries import EVENTS as HEARD
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -29,7 +29,7 @@ def test_the_permissions_are_those_of_the_docs() -> None:
 
 def test_the_events_are_heard() -> None:
     """The App asks for no event that wakes nobody."""
-    assert set(EVENTS) < HEARD
+    assert set(APP_EVENTS) < HEARD
 
 
 def test_a_server_of_ones_own() -> None:

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from bot.core.marker import Key
-from bot.github.comments import Comments
-from bot.github.progress_comment import Progress
+from bot.github.comments import Comments, Progress
 from bot.testing.github.faults import Fault
 from tests.contracts.test_queue_contract import soon
 from tests.github.conftest import HOME, Ground, NoFence, Signed, no_fence

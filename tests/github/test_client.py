@@ -3,7 +3,7 @@
 import pytest
 
 from bot.core.errors import Refused, Transient
-from bot.github.errors import BadToken, Missing, OutcomeUnknown, RateLimited, Unprocessable
+from bot.github.responses import BadToken, Missing, OutcomeUnknown, RateLimited, Unprocessable
 from tests.github.script import Reply, scripted
 
 OK = Reply(200, {"ok": True})

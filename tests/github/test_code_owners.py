@@ -2,11 +2,10 @@
 
 import pytest
 
-from bot.core.actor import Actor
+from bot.core.turn import Actor
 from bot.github.client import GitHubClient
-from bot.github.code_owners import owner_ids
 from bot.github.pace import WritePace
-from bot.github.permissions import Roles
+from bot.github.permissions import Roles, owner_ids
 from bot.github.tokens import StaticToken
 from bot.testing.github.credentials import personal_token
 from tests.github.conftest import HOME, Ground

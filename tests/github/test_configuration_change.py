@@ -3,7 +3,7 @@
 import pytest
 
 from bot.core.decision_evidence import ConfigurationChange
-from bot.github.task_checks import newest_change
+from bot.github.tasks import newest_change
 from tests.github.conftest import HOME, Ground
 
 PATH = ".github/plangate.yml"

@@ -8,12 +8,11 @@ from dataclasses import replace
 import pytest
 
 from bot.core import marker
-from bot.core.actor import Actor, Role
 from bot.core.approval import Reason, Verdict, VerdictOutcome, VerdictReason
 from bot.core.errors import Conflict, Transient
-from bot.core.turn import Acknowledgment
+from bot.core.turn import Acknowledgment, Actor, Role
+from bot.github.activity import GONE, fingerprints
 from bot.github.dialogue import DialogueSettings
-from bot.github.poll import GONE, fingerprints
 from bot.ports import Dialogue, PostedComment
 from bot.testing.github.code_changes import LineNote
 from tests.github.conftest import HOME, Ground, turns_of

@@ -4,9 +4,8 @@ from collections.abc import Collection
 
 import pytest
 
-from bot.core.actor import Role
 from bot.core.names import ThreadNumber
-from bot.core.turn import Acknowledgment, Turn
+from bot.core.turn import Acknowledgment, Role, Turn
 from bot.github.dialogue import FRESH_AGE, GitHubDialogue
 from bot.testing.github.code_changes import LineNote
 from tests.github.conftest import HOME, Ground

@@ -35,7 +35,7 @@ EVERY_DAY = {
 TRIED_ELSEWHERE = {
     "bot/github/publishing_facts.py:_refusal_of_pulls:mutate",  # tests/github/test_publishing_facts.py: opens nothing
     "bot/github/comments.py:_post:delete",  # tests/github/test_cancelled_comment.py: a repetition, gone once or twice
-    "bot/github/app_manifest.py:exchange_code:post",  # tests/webhooks/test_set_up.py: GitHub takes each code once
+    "bot/github/app.py:exchange_code:post",  # tests/webhooks/test_set_up.py: GitHub takes each code once
     "bot/service/person_turns.py:create:post",  # tests/service/test_person_turns.py: a person's, by an idempotency key
     "bot/service/viewers.py:comment:post",  # tests/webhooks/dashboard/test_commands.py: a person's, once for each page
 }

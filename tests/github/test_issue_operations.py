@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from bot.core.maintenance import Operation, OperationKind
 from bot.core.marker import Key
 from bot.core.names import ThreadNumber
-from bot.core.operations import Operation, OperationKind
-from bot.github.issue_operations import DONE, SKIPPED, IssueOperations
+from bot.github.tasks import DONE, SKIPPED, IssueOperations
 from tests.github.conftest import HOME, Ground, Signed, no_fence
 
 CASES = (

@@ -5,7 +5,7 @@ from dataclasses import replace
 from bot.core.names import ThreadNumber
 from bot.core.turn import Acknowledgment
 from bot.github.dialogue import DialogueSettings
-from bot.github.labels import OPEN_LABEL
+from bot.github.tasks import OPEN_LABEL
 from bot.github.tokens import AppTokens
 from tests.github.conftest import HOME, Ground, turns_of
 

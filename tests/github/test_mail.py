@@ -7,15 +7,13 @@ from typing import Any, Final
 import pytest
 
 from bot.core.approval import Candidate, Opinion, Reason, VerdictOutcome, Way
-from bot.core.command import Command, Verb, parse
-from bot.core.mail import NOTE
+from bot.core.brief import Topic
 from bot.core.names import ThreadNumber, ToolUseId
 from bot.core.question import AnswerSnapshot, permission
-from bot.core.question_text import WHO_MAY_STEER
-from bot.core.repository_text import Topic
-from bot.core.turn import Turn
-from bot.github.attribution import WITHHELD
+from bot.core.reply_text import WHO_MAY_STEER
+from bot.core.turn import MAIL_NOTE, Command, Turn, Verb, parse
 from bot.github.dialogue import DialogueSettings
+from bot.github.thread_quotes import WITHHELD
 from bot.testing.github.code_changes import LineNote
 from tests.github.conftest import HOME, Ground, turns_of
 from tests.github.reading import Reading
@@ -86,7 +84,7 @@ async def test_a_mailed_review_of_the_bots_pull_request_needs_the_mention(ground
     reviewer = ground.person("mia").by_mail()
     reviewer.review(HOME, thread, notes=[LineNote("src/a.py", 1, gmail("Thanks", "I renamed it."))])
     reviewer.review(HOME, thread, notes=[LineNote("src/a.py", 1, gmail(ASKS, "I renamed it."))])
-    assert await heard(ground, thread) == [f"fix the tests\n\n{NOTE}"]
+    assert await heard(ground, thread) == [f"fix the tests\n\n{MAIL_NOTE}"]
 
 
 async def test_nothing_that_a_mailed_opening_post_quotes_is_heard(ground: Ground) -> None:
@@ -118,7 +116,7 @@ async def test_a_mail_asks_by_its_first_line_alone(ground: Ground) -> None:
     assert len(turns) == len(SHAPES) * len(QUOTED)
     assert {(turn.by_mail, turn.foreign, turn.strangers) for turn in turns} == {(True, True, True)}
     assert {turn.text.startswith("fix the tests") for turn in turns} == {True}
-    assert {turn.text.endswith(NOTE) for turn in turns} == {True}
+    assert {turn.text.endswith(MAIL_NOTE) for turn in turns} == {True}
     assert not any(quoted.split()[-1] in turn.text for turn in turns for quoted in ("@plangate", "everything", "allow"))
 
 
@@ -127,7 +125,7 @@ async def test_a_mail_is_a_strangers_word_even_where_those_are_not_shown(ground:
     ground.person("mia").by_mail().comment(HOME, thread, outlook(ASKS, "Drop the tests."))
     dialogue = ground.dialogue(thread, DialogueSettings(untrusted_context=False))
     (turn,) = await turns_of(dialogue)
-    assert (turn.foreign, turn.strangers, turn.text) == (True, True, f"fix the tests\n\n{NOTE}")
+    assert (turn.foreign, turn.strangers, turn.text) == (True, True, f"fix the tests\n\n{MAIL_NOTE}")
     assert await dialogue.context([turn.key]) == ""
 
 
@@ -218,7 +216,7 @@ async def test_a_mail_answers_with_its_first_line_and_says_so(ground: Ground) ->
         ground.person("mia").by_mail().comment(HOME, thread, body)
     look: AnswerSnapshot = await dialogue.answers(asking, node, who=WHO_MAY_STEER, may=lambda _: True)
     first, second = look.words
-    assert (first.text, first.by_mail, second.by_mail) == (f"Allow\n\n{NOTE}", True, True)
+    assert (first.text, first.by_mail, second.by_mail) == (f"Allow\n\n{MAIL_NOTE}", True, True)
     assert second.text.startswith("deny.Ann Lee")
 
 

@@ -14,29 +14,30 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from bot.core.actor import Actor
+from bot.core.brief import Topic
 from bot.core.errors import PlangateError
 from bot.core.marker import Key
 from bot.core.names import ThreadNumber
-from bot.core.pull import PullOrder
-from bot.core.repository_text import Topic
-from bot.core.review import Review, ReviewFinding, Severity
-from bot.core.turn import Acknowledgment
-from bot.github import repository_settings
-from bot.github.activity import active_threads, repository_activities, repository_activity
-from bot.github.deliveries import Malformed, parse_delivery
+from bot.core.turn import Acknowledgment, Actor
+from bot.core.work import PullOrder, Review, ReviewFinding, Severity
+from bot.github import repository
+from bot.github.activity import active_threads, fingerprints, repository_activities, repository_activity
+from bot.github.app import delivery_attempts
+from bot.github.checks import PullCheckReader
+from bot.github.deliveries import Malformed, Payload, parse_delivery
 from bot.github.edit_history import provenances
-from bot.github.errors import Incomplete
-from bot.github.hook_deliveries import delivery_attempts
-from bot.github.issue_operations import IssueOperations
-from bot.github.payloads import Payload
-from bot.github.poll import fingerprints
-from bot.github.pull_checks import PullCheckReader
 from bot.github.pull_facts import PullReader
 from bot.github.pulls import GitHubPulls
-from bot.github.reach import app_installations, installation_on, installation_repositories, repository_by_name
-from bot.github.repository import app_bot, file, repository
-from bot.github.task_checks import TaskGateway, newest_change
+from bot.github.repository import (
+    app_bot,
+    app_installations,
+    file,
+    installation_on,
+    installation_repositories,
+    repository_by_name,
+)
+from bot.github.responses import Incomplete
+from bot.github.tasks import IssueOperations, TaskGateway, newest_change
 from bot.testing.github.code_changes import LineNote
 from bot.testing.github.faults import Fault
 from tests.github.conftest import HOME, Ground, Signed, no_fence, turns_of
@@ -145,7 +146,7 @@ async def pulls(ground: Ground) -> Read:
 
 async def facts(ground: Ground) -> Read:
     async def read() -> None:
-        await repository(ground.client, ground.address)
+        await repository.repository(ground.client, ground.address)
         await app_bot(ground.app, ground.client)
         await file(ground.client, ground.address, "README.md", "main")
         await installation_on(ground.app, ground.address)
@@ -249,17 +250,17 @@ async def settings(ground: Ground) -> Read:
 
     async def read() -> None:
         at, client = ground.address, ground.client
-        found = await repository_settings.profile(client, at)
-        await repository_settings.plan(client, found)
+        found = await repository.profile(client, at)
+        await repository.plan(client, found)
         for look in (
-            repository_settings.actions_policy,
-            repository_settings.may_actions_open_pulls,
-            repository_settings.secrets_of_repository,
-            repository_settings.rulesets,
+            repository.actions_policy,
+            repository.may_actions_open_pulls,
+            repository.secrets_of_repository,
+            repository.rulesets,
         ):
             with suppress(PlangateError):
                 await look(client, at)
-        await repository_settings.branch_rules(client, at, "main")
+        await repository.branch_rules(client, at, "main")
 
     return read
 
@@ -388,10 +389,10 @@ async def test_a_snapshot_that_lacks_something_is_incomplete(ground: Ground) -> 
 
 async def test_a_branch_without_a_commit_has_no_head(ground: Ground) -> None:
     change(ground, "POST /graphql", "data.repository.defaultBranchRef.target")
-    assert (await repository(ground.client, ground.address)).head is None
+    assert (await repository.repository(ground.client, ground.address)).head is None
 
 
 async def test_what_cannot_be_named_is_asked_for_again(ground: Ground) -> None:
     change(ground, "POST /graphql", "data.repository.databaseId")
     with pytest.raises(Incomplete, match="the repository's id"):
-        await repository(ground.client, ground.address)
+        await repository.repository(ground.client, ground.address)

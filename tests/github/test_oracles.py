@@ -16,16 +16,14 @@ from urllib.parse import parse_qsl
 import pytest
 
 import bot.github as room
+from bot.core.brief import Topic
 from bot.core.names import ThreadNumber
-from bot.core.pull import PullOrder
-from bot.core.repository_text import Topic
-from bot.core.review import Review, ReviewFinding, Severity
 from bot.core.turn import Acknowledgment
+from bot.core.work import PullOrder, Review, ReviewFinding, Severity
 from bot.github.client import GitHubClient
 from bot.github.pace import WritePace
 from bot.github.pulls import GitHubPulls
-from bot.github.reach import app_installations, installation_on, pushable_repositories
-from bot.github.repository import app_bot, file, repository
+from bot.github.repository import app_bot, app_installations, file, installation_on, pushable_repositories, repository
 from bot.github.tokens import AppTokens, StaticToken
 from bot.testing.github import credentials
 from tests.github.conftest import HOME, Ground, turns_of

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from bot.github.errors import RateLimited
 from bot.github.pace import BURST, WritePace
+from bot.github.responses import RateLimited
 from bot.testing.github.world import TurnedClock
 
 

@@ -5,8 +5,7 @@ import pytest
 from bot.core import comment
 from bot.core.errors import Conflict
 from bot.core.marker import Key
-from bot.github.comments import Comments
-from bot.github.progress_comment import Progress
+from bot.github.comments import Comments, Progress
 from tests.github.conftest import Ground, NoFence, Signed, no_fence
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bot.core.publishing_check import PublishingFacts
+from bot.core.checks import PublishingFacts
 from bot.github.client import GitHubClient
 from bot.github.pace import WritePace
 from bot.github.publishing_facts import PublishingReader, _breaks

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bot.core.actor import Actor
 from bot.core.names import ThreadNumber
-from bot.github.pull_checks import PullCheckReader
+from bot.core.turn import Actor
+from bot.github.checks import PullCheckReader
 from tests.github.conftest import HOME, Ground
 from tests.github.reading import Reading
 

@@ -10,9 +10,18 @@ from bot.core.names import CommitId, ThreadNumber
 from bot.github.client import GitHubClient
 from bot.github.dialogue import DialogueSettings
 from bot.github.pace import WritePace
-from bot.github.people import GONE
-from bot.github.pull_facts import FILES, Checks, PullFacts, PullReader
-from bot.github.pull_quotes import DIFF_LIMIT, FILE_DIFF_LIMIT, HUNKS_LIMIT, LIST_LIMIT, pull_text
+from bot.github.pull_facts import (
+    DIFF_LIMIT,
+    FILE_DIFF_LIMIT,
+    FILES,
+    HUNKS_LIMIT,
+    LIST_LIMIT,
+    Checks,
+    PullFacts,
+    PullReader,
+    pull_text,
+)
+from bot.github.responses import GONE
 from bot.github.tokens import StaticToken
 from bot.testing.github import code_changes, credentials
 from bot.testing.github.code_changes import LineNote, NewPull

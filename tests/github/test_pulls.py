@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bot.core.errors import Refused, Transient
-from bot.core.pull import PullOrder
+from bot.core.work import PullOrder
 from bot.github.pulls import GitHubPulls
 from bot.testing.github.faults import Fault
 from tests.github.conftest import HOME, Ground

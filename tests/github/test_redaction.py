@@ -2,8 +2,8 @@
 
 import pytest
 
-from bot.core.pull import PullOrder
 from bot.core.secrets.redaction import Redactor
+from bot.core.work import PullOrder
 from bot.github.pulls import GitHubPulls
 from tests.github.conftest import HOME, Ground
 

@@ -6,8 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
-from bot.github.deliveries import parse_delivery
-from bot.github.relevance import KnownBot, needs_check
+from bot.github.deliveries import KnownBot, needs_check, parse_delivery
 
 BOT, PERSON = 99, 3
 HERE = {"repository": {"id": 5, "name": "repo", "owner": {"id": 6, "login": "acme"}}, "installation": {"id": 9}}

@@ -5,15 +5,23 @@ from functools import partial
 import jwt
 import pytest
 
-from bot.core.actor import Actor, ActorKind, Role
 from bot.core.errors import Misconfigured, Refused
 from bot.core.names import RepositoryId
+from bot.core.turn import Actor, ActorKind, Role
 from bot.github.client import GitHubClient
-from bot.github.errors import Missing
 from bot.github.pace import WritePace
 from bot.github.permissions import Roles
-from bot.github.reach import installation_on, repository_by_name
-from bot.github.repository import Address, app_bot, file, repository, run_is_over, token_bot
+from bot.github.repository import (
+    Address,
+    app_bot,
+    file,
+    installation_on,
+    repository,
+    repository_by_name,
+    run_is_over,
+    token_bot,
+)
+from bot.github.responses import Missing
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.testing.github import credentials
 from tests.github.conftest import HOME, ROLES, Ground

@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
+from bot.core.brief import Topic
 from bot.core.errors import Refused
-from bot.core.repository_text import Topic
-from bot.github.attribution import WITHHELD
-from bot.github.check_results import MOST_FAILED
-from bot.github.job_log_tail import MOST, TAIL
+from bot.github.checks import MOST, MOST_FAILED, TAIL
 from bot.github.repository_reader import COMMENT, COMMENTS
+from bot.github.thread_quotes import WITHHELD
 from bot.testing.github.code_changes import LineNote, pull_of
 from bot.testing.github.faults import Fault
 from tests.github.conftest import HOME, Ground

@@ -6,7 +6,7 @@ import pytest
 
 from bot.core import marker
 from bot.core.names import CommitId, ThreadNumber
-from bot.core.review import Review, ReviewFinding, Severity
+from bot.core.work import Review, ReviewFinding, Severity
 from tests.github.conftest import HOME, Ground
 
 SECRET = f"ghp_{'a1B2' * 9}"

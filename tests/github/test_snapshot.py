@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from bot.core.actor import Role
 from bot.core.approval import Opinion, Reason, VerdictOutcome, Way
 from bot.core.comment import work_begun_line
 from bot.core.errors import Transient
+from bot.core.turn import Role
 from bot.github.edit_history import history
-from bot.github.people import time
+from bot.github.responses import time
 from tests.github.conftest import HOME, Ground
 from tests.github.shown import Shown
 

@@ -6,15 +6,13 @@ from typing import Final
 
 import pytest
 
-from bot.core.actor import Role
 from bot.core.approval import Way
 from bot.core.names import ThreadNumber, ToolUseId
 from bot.core.question import Author, permission
-from bot.core.turn import Acknowledgment, Turn
+from bot.core.turn import Acknowledgment, Role, Turn
 from bot.github.pace import WritePace
-from bot.github.parsed_texts import ParsedTextCache
 from bot.github.threads import CATCH_UP
-from bot.github.turns import GLIMPSES, SHORT
+from bot.github.turns import GLIMPSES, SHORT, ParsedTextCache
 from tests.github.conftest import HOME, Ground
 
 LONG: Final = "@plangate approve 000000000000\n\n" + "[" * 65_000

@@ -7,9 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from bot.github.client import GitHubClient
+from bot.github.client import GitHubClient, TokenConnection
 from bot.github.pace import WritePace
-from bot.github.token_connection import TokenConnection
 from bot.testing.github.world import TurnedClock
 from tests.github.script import Reply, Tokens, scripted
 

@@ -8,8 +8,7 @@ import pytest
 
 from bot.core.maintenance import ScheduledTask, TaskFinding, Tick
 from bot.core.names import ThreadNumber
-from bot.core.thread.task import TaskOccurrence
-from bot.core.tracking_text import (
+from bot.core.reply_text import (
     OFFER_AGAIN,
     RUN_NOW,
     TrackingView,
@@ -17,8 +16,9 @@ from bot.core.tracking_text import (
     tracking_body,
     tracking_title,
 )
-from bot.github.errors import Missing
-from bot.github.tracking import LABEL, TrackingIssues
+from bot.core.thread.task import TaskOccurrence
+from bot.github.responses import Missing
+from bot.github.tasks import LABEL, TrackingIssues
 from tests.github.conftest import HOME, Ground
 from tests.github.effects import tracking
 

@@ -6,18 +6,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.core.actor import Actor
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
-from bot.core.pull import PullCommits
-from bot.core.turn import Turn
+from bot.core.turn import Actor, Turn
+from bot.core.work import PullCommits
 from bot.github.activity import ActiveThread
 from bot.github.client import GitHubClient
-from bot.github.parsed_texts import ParsedTextCache
 from bot.github.permissions import Roles
 from bot.github.repository import Address
 from bot.github.thread_quotes import ThreadQuotes
 from bot.github.threads import GitHubThread, ThreadPost
-from bot.github.turns import BotIdentity, TurnReader
+from bot.github.turns import BotIdentity, ParsedTextCache, TurnReader
 from tests.core.hidden_channels import SPELLED
 from tests.core.test_hidden import INVISIBLE
 from tests.github.script import Reply, scripted

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Transient
-from bot.github.user_tokens import WebFlow
+from bot.github.tokens import WebFlow
 from tests.stories.github.clocks import QuickClock
 
 Heard = list[tuple[str, str, str]]

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from bot.core.actor import Actor
-from bot.core.command import Command, parse
 from bot.core.names import ThreadNumber
+from bot.core.turn import Actor, Command, parse
 from bot.github.threads import ThreadPost
 from bot.testing.github.code_changes import LineNote
 from tests.github.conftest import HOME, Ground, turns_of

@@ -11,10 +11,9 @@ from bot.compose.receipt_check import ReceiptRepository
 from bot.core.moves import Planned, Proposed
 from bot.core.names import CommitId
 from bot.core.plan import PlanDocument
-from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
+from bot.core.receipt import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
 from bot.core.transcript import Json
-from bot.receipts.envelope import sign_statement
-from bot.receipts.signing_keys import ReceiptKey, encode_keys
+from bot.receipts.envelope import ReceiptKey, encode_keys, sign_statement
 from bot.receipts.verdicts import CommitFacts
 from bot.testing.github.git_objects import read_object, write_commit, write_ref
 from tests.core.receipt_story import PLAN, REQUESTED, SUBJECT, approved, executed, statement_of

@@ -13,10 +13,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from bot.core.receipt_format import KEYS_FILE, canonical_statement
+from bot.core.receipt import KEYS_FILE, canonical_statement
 from bot.core.transcript import Json
-from bot.receipts.envelope import sign_statement
-from bot.receipts.signing_keys import PublicKey, encode_keys
+from bot.receipts.envelope import PublicKey, encode_keys, sign_statement
 from tests.receipts.conftest import KEY, OTHER_KEY, Clone, make_clone
 from tests.receipts.contradictions import CONTRADICTIONS, contradict
 from tests.receipts.ssh_people import make_person

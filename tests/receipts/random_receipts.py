@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from bot.core.actor import Actor, Role
 from bot.core.approval import Candidate, Opinion, Policy, Reason, Verdict, VerdictOutcome, VerdictReason, Way
 from bot.core.events import JournalEvent
 from bot.core.moves import Executed, Outgrew, Planned, Proposed, Rejected
@@ -16,6 +15,7 @@ from bot.core.names import CommitId
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
 from bot.core.transcript import Json
+from bot.core.turn import Actor, Role
 from bot.receipts.verdicts import CommitFacts
 from tests.core.receipt_story import NOW, PLAN, REQUESTED, SUBJECT, approved, evidence, executed, statement_of
 

@@ -4,7 +4,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.receipts.ssh_keygen import NAMESPACE
+from bot.receipts.approvers import NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)

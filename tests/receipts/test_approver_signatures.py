@@ -10,16 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.sign import print_signature
-from bot.cli.verify import VerifyOptions, print_verdicts
-from bot.compose.approver_signatures import ApproverCheck
-from bot.compose.receipt_check import ReceiptRepository
+from bot.cli.receipts import VerifyOptions, print_signature, print_verdicts
+from bot.compose.receipt_check import ApproverCheck, ReceiptRepository
 from bot.core.errors import Misconfigured, PlangateError, Refused
-from bot.core.receipt_format import SIGNATURE_FILE, canonical_statement, signature_ref
+from bot.core.receipt import SIGNATURE_FILE, canonical_statement, signature_ref
 from bot.core.transcript import Json
-from bot.receipts.approvers import APPROVER_CODE
+from bot.receipts.approvers import APPROVER_CODE, NAMESPACE, SIGNATURE_LIMIT, AllowedSigners, check_signature
 from bot.receipts.envelope import sign_statement
-from bot.receipts.ssh_keygen import NAMESPACE, SIGNATURE_LIMIT, AllowedSigners, check_signature
 from bot.receipts.verdicts import exit_code
 from bot.store.plumbing import GitResult, Plumbing
 from tests.receipts.conftest import KEY, OTHER_KEY, Clone, make_clone

@@ -14,10 +14,9 @@ import pytest
 
 from bot.compose.receipt_check import parse_commit
 from bot.core.errors import Misconfigured, Refused, Unreadable
-from bot.core.receipt_format import KEYS_FILE, KEYS_REF, canonical_statement
+from bot.core.receipt import KEYS_FILE, KEYS_REF, canonical_statement
 from bot.core.transcript import Json
-from bot.receipts.envelope import PAYLOAD_TYPE, SIZE_LIMIT, sign_statement
-from bot.receipts.signing_keys import decode_keys, encode_keys
+from bot.receipts.envelope import PAYLOAD_TYPE, SIZE_LIMIT, decode_keys, encode_keys, sign_statement
 from bot.receipts.verdicts import Trust, verify_receipt
 from tests.core.receipt_story import statement_of
 from tests.receipts.conftest import KEY, OTHER_KEY, Clone, make_clone

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from bot.core.receipt_format import canonical_statement
-from bot.core.receipt_schema import STATEMENT_SCHEMA, schema_objections
+from bot.core.receipt import STATEMENT_SCHEMA, canonical_statement, schema_objections
 from bot.core.transcript import Json
-from bot.receipts.envelope import sign_statement
-from bot.receipts.signing_keys import PublicKey, encode_keys
+from bot.receipts.envelope import PublicKey, encode_keys, sign_statement
 from bot.receipts.verdicts import CommitFacts, Trust, verify_receipt
 from tests.receipts.conftest import KEY, OTHER_KEY
 from tests.receipts.random_receipts import RandomReceipt, mutations, random_receipt

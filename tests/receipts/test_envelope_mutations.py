@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bot.core.receipt_schema import STATEMENT_SCHEMA
+from bot.core.receipt import STATEMENT_SCHEMA
 from bot.core.transcript import Json
 from bot.receipts.envelope import sign_statement
 from bot.receipts.verdicts import Trust, verify_receipt

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.verify import VerifyOptions, print_verdicts
-from bot.compose.approver_signatures import sign_receipt, signable_receipt
+from bot.cli.receipts import VerifyOptions, print_verdicts
+from bot.compose.receipt_check import sign_receipt, signable_receipt
 from bot.core.errors import Misconfigured
-from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
+from bot.core.receipt import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
 from bot.receipts.envelope import PAYLOAD_TYPE, SIZE_LIMIT, sign_statement
 from bot.receipts.verdicts import EXIT_CODES, ReceiptCheck, Trust, exit_code, verify_receipt
 from tests.receipts.conftest import KEY, Clone

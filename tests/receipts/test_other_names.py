@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.verify import NO_RECEIPT, VerifyOptions, print_verdicts
+from bot.cli.receipts import NO_RECEIPT, VerifyOptions, print_verdicts
 from bot.core.errors import Misconfigured
 from tests.receipts.conftest import Clone
 

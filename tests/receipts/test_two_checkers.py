@@ -12,12 +12,10 @@ import pytest
 
 from bot.compose.receipt_check import parse_commit
 from bot.core.errors import Unreadable
-from bot.core.receipt_schema import STATEMENT_SCHEMA
+from bot.core.receipt import STATEMENT_SCHEMA
 from bot.core.transcript import Json
-from bot.receipts.approvers import ApproverSignature, approver_verdict, approvers
-from bot.receipts.envelope import parse_envelope, sign_statement
-from bot.receipts.signing_keys import decode_keys, encode_keys
-from bot.receipts.ssh_keygen import AllowedSigners, check_signature
+from bot.receipts.approvers import AllowedSigners, ApproverSignature, approver_verdict, approvers, check_signature
+from bot.receipts.envelope import decode_keys, encode_keys, parse_envelope, sign_statement
 from bot.receipts.verdicts import CommitFacts, Trust, verify_receipt
 from tests.receipts.conftest import KEY, Clone
 from tests.receipts.test_verdicts import NOW, failing

@@ -13,12 +13,20 @@ from typing import Any
 
 import pytest
 
-from bot.cli.verify import NO_RECEIPT, VerifyOptions, print_verdicts
+from bot.cli.receipts import NO_RECEIPT, VerifyOptions, print_verdicts
 from bot.core.errors import Misconfigured, Unreadable
-from bot.core.receipt_format import canonical_statement
+from bot.core.receipt import canonical_statement
 from bot.core.transcript import Json
-from bot.receipts.envelope import SIZE_LIMIT, parse_envelope, sign_statement
-from bot.receipts.signing_keys import PublicKey, decode_keys, encode_keys, signing_key, with_current_key
+from bot.receipts.envelope import (
+    SIZE_LIMIT,
+    PublicKey,
+    decode_keys,
+    encode_keys,
+    parse_envelope,
+    sign_statement,
+    signing_key,
+    with_current_key,
+)
 from bot.receipts.verdicts import (
     EXIT_CODES,
     CommitFacts,

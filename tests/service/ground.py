@@ -16,14 +16,14 @@ from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Transient
 from bot.core.names import RepositoryId, ThreadAddress
 from bot.core.thread.state import ThreadState
-from bot.github.relevance import KnownBot
+from bot.github.deliveries import KnownBot
 from bot.service.configurations import Configurations
 from bot.service.connections import Connections
-from bot.service.delivery_log import Delivery
 from bot.service.github_host import CheckedThread, GitHubHost
+from bot.service.inbox import Delivery
 from bot.service.queue.file_queue import FileQueue
 from bot.service.service import Service
-from bot.workflow.journal.state_cache import StateCache
+from bot.workflow.thread_context import StateCache
 
 SECRET = "It's a Secret to Everybody"
 

@@ -17,29 +17,25 @@ from typing import Any, Final, cast
 from bot.agent.limits import Ledger
 from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.resources import SessionResources
-from bot.config.maintenance_task import MaintenanceTask
+from bot.config.maintenance import MaintenanceTask
 from bot.config.repository_file import Configuration
-from bot.core.actor import Actor, Role
-from bot.core.entry import Entry
 from bot.core.errors import Conflict, Refused
 from bot.core.gate import Stage
 from bot.core.maintenance import Tick
-from bot.core.moves import Answered, Failed, MoveEvent
+from bot.core.moves import Answered, Entry, Failed, MoveEvent
 from bot.core.names import CommitId, ThreadAddress, ThreadNumber
+from bot.core.reply_text import RUN_NOW
 from bot.core.thread.state import ThreadState
-from bot.core.tracking_text import RUN_NOW
 from bot.core.transcript import Json
+from bot.core.turn import Actor, Role
 from bot.core.work import ThreadLocation
-from bot.github.reach import ReachableRepository
-from bot.github.repository import Address
-from bot.github.tracking import IssueText
+from bot.github.repository import Address, ReachableRepository
+from bot.github.tasks import IssueText
 from bot.service.configurations import CurrentConfiguration
 from bot.service.connections import ServedRepository
 from bot.service.github_host import TrackedTask
-from bot.workflow.journal.fence import Fence
-from bot.workflow.journal.state_cache import StateCache
-from bot.workflow.journal.writing import append_move, read_state
-from bot.workflow.thread_context import ThreadContext
+from bot.workflow.journal import append_move, read_state
+from bot.workflow.thread_context import Fence, StateCache, ThreadContext
 from tests.memory_store import MemoryTranscripts
 
 ABSENT: Final = cast("Any", None)

@@ -3,7 +3,7 @@
 import pytest
 
 from bot.core.errors import PlangateError, Refused, Transient
-from bot.service.attempt_limit import AttemptLimit
+from bot.service.viewers import AttemptLimit
 from tests.service.ground import HandClock
 
 pytestmark = pytest.mark.req("W1b")

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import suppress
 
-from bot.service.queue.cancellation import end_tasks
+from bot.service.queue.queue_port import end_tasks
 
 
 async def test_a_task_that_loses_a_cancellation_ends() -> None:

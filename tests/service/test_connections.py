@@ -7,23 +7,23 @@ from pathlib import Path
 import pytest
 
 from bot.compose.github import HostSetup
-from bot.compose.overview_parts import recorder_of
 from bot.compose.parts import committer_of
+from bot.compose.worker_process import recorder_of
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Refused, Transient
 from bot.core.names import ThreadAddress, ThreadNumber
 from bot.core.secrets.redaction import Redactor
-from bot.github.errors import RateLimited, Unprocessable
 from bot.github.repository import Address
+from bot.github.responses import RateLimited, Unprocessable
 from bot.service.connections import Connections, speaks_as_job
 from bot.service.overview.recorder import thread_record
-from bot.service.overview.thread_records import ThreadQuery
+from bot.service.overview.thread_index import ThreadQuery
 from bot.testing.github.credentials import install, job_token
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
-from bot.workspace.commit import Committer
 from bot.workspace.mirror import Mirror
+from bot.workspace.publish import Committer
 from bot.workspace.workspace import GitWorkspace
 from tests.core.journal_histories import histories
 from tests.service.overview.ground import SERVER

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.service.delivery_log import CAPACITY, Delivery
-from bot.service.inbox import Inbox
+from bot.service.inbox import CAPACITY, Delivery, Inbox
 from tests import forks
 from tests.service.ground import delivery
 

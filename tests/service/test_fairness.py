@@ -13,14 +13,13 @@ import pytest
 from bot.core.errors import Conflict, Transient
 from bot.core.names import ThreadAddress
 from bot.core.thread.state import ThreadState
-from bot.github.errors import Forbidden, Missing
-from bot.service.delivery_log import Delivery
-from bot.service.fairness import FairShares, FairSlots
-from bot.service.inbox import Inbox
-from bot.service.installation_breaker import FIRST_PAUSE, THREADS, InstallationBreakers, InstallationUnavailable
+from bot.github.responses import Forbidden, Missing
+from bot.service.health import FIRST_PAUSE, THREADS, InstallationBreakers, InstallationUnavailable
+from bot.service.inbox import Delivery, Inbox
 from bot.service.queue.file_queue import FileQueue
 from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
+from bot.service.slots import FairShares, FairSlots
 from bot.service.worker import Worker
 from tests.service.ground import HandClock, Host, settings, settle, thread
 

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Transient
-from bot.service.delivery_log import Delivery
-from bot.service.inbox import Inbox
-from bot.service.queue.group_commit import LARGEST_BATCH, MOST_WAITING, WRITERS, GroupCommit
-from bot.service.queue.queue_port import Outcome
+from bot.service.inbox import Delivery, Inbox
+from bot.service.queue.queue_port import LARGEST_BATCH, MOST_WAITING, WRITERS, GroupCommit, Outcome
 from tests import forks
 from tests.service.ground import delivery, settle, thread
 

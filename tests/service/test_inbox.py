@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Misconfigured, Transient
-from bot.service.delivery_log import Delivery
-from bot.service.inbox import Inbox
+from bot.service.inbox import Delivery, Inbox
 from tests import forks
 from tests.service.ground import delivery, thread
 

@@ -11,10 +11,10 @@ import pytest
 
 from bot.compose.github import HostSetup
 from bot.core.names import ThreadAddress
-from bot.core.tracking_text import RUN_NOW
+from bot.core.reply_text import RUN_NOW
 from bot.github.client import TRIES
-from bot.github.tracking import LABEL
-from bot.service.maintenance_rounds import LONGEST_REST, ROUND, MaintenanceRounds
+from bot.github.tasks import LABEL
+from bot.service.maintenance_pass import LONGEST_REST, ROUND, MaintenanceRounds
 from bot.service.ticker import MAINTAIN_SECONDS
 from bot.testing.github.person import Person
 from bot.testing.github.simulated_github import SimulatedGitHub

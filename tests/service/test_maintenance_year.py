@@ -19,10 +19,9 @@ from typing import Any, Final, cast
 
 import pytest
 
-from bot.config.maintenance_task import MaintenanceTask
-from bot.config.schedule import MOST_MISSED
-from bot.core.entry import Entry
+from bot.config.maintenance import MOST_MISSED, MaintenanceTask
 from bot.core.errors import Conflict
+from bot.core.moves import Entry
 from bot.core.names import ThreadAddress
 from bot.service.maintenance_pass import MaintenancePass
 from tests.config.due_minutes import due_minutes

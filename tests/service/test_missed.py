@@ -8,13 +8,12 @@ import pytest
 
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
-from bot.github.hook_deliveries import KnownGuids
+from bot.github.app import KnownGuids
 from bot.service.github_host import GitHubHost
 from bot.service.inbox import Inbox
-from bot.service.missed import MissedStore
 from bot.service.queue.file_queue import FileQueue
 from bot.service.queue.queue_port import Outcome
-from bot.service.reconcile import PassOn, ReadingTotals, Reconciler
+from bot.service.reconcile import MissedStore, PassOn, ReadingTotals, Reconciler
 from bot.service.service import PeriodicWork, Service
 from bot.service.ticker import REDELIVER_SECONDS, Ticker
 from bot.service.worker import Worker

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.compose.github import HostSetup
-from bot.github.hook_deliveries import UNDER_WAY
+from bot.github.app import UNDER_WAY
 from bot.service.reconcile import Reconciler
 from bot.testing.github import credentials
 from bot.testing.github.simulated_github import SimulatedGitHub

@@ -16,10 +16,10 @@ import pytest
 from bot.config.environment import redactor_for
 from bot.config.environment import settings as read_settings
 from bot.config.settings import Settings
-from bot.core.entry import Entry
 from bot.core.errors import Misconfigured
 from bot.core.gate import Move
-from bot.core.notification import MOVES
+from bot.core.moves import Entry
+from bot.core.reporting import MOVES
 from bot.core.secrets.redaction import Redactor
 from bot.service.notifier import PAUSES, Notifier, signed_headers
 from tests.core.journal_histories import History

@@ -16,10 +16,10 @@ from bot.service.person_turns import (
     MOST_REFUSALS,
     PersonTurns,
     TurnFault,
+    TurnLedger,
     TurnOrder,
     TurnRefused,
 )
-from bot.service.turn_ledger import TurnLedger
 from bot.testing.github.credentials import install, personal_token
 from bot.testing.github.person import Person
 from bot.testing.github.simulated_github import SimulatedGitHub

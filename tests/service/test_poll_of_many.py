@@ -13,7 +13,7 @@ import pytest
 from bot.compose.github import HostSetup
 from bot.config.settings import GitHubSettings
 from bot.core.names import ThreadAddress
-from bot.service.polling import Polling
+from bot.service.github_host import Polling
 from bot.service.ticker import Ticker
 from bot.testing.github.entities import Comment
 from bot.testing.github.simulated_github import SimulatedGitHub

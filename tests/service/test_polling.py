@@ -9,7 +9,7 @@ import pytest
 from bot.core.names import ThreadAddress
 from bot.github.client import GitHubClient
 from bot.service.connections import Connections
-from bot.service.polling import TOLD, Polling
+from bot.service.github_host import TOLD, Polling
 from bot.testing.github.credentials import install
 from tests.service.conftest import Ground
 from tests.service.ground import HandClock, thread

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.service.delivery_log import Delivery
+from bot.service.inbox import Delivery
 from bot.service.queue.jobs import Jobs
 from bot.service.queue.postgres_queue import PostgresQueue
 from bot.service.queue.queue_port import Outcome

@@ -15,13 +15,12 @@ from bot.clock import SystemClock
 from bot.config.settings import Secret
 from bot.core.errors import Misconfigured, Transient
 from bot.core.names import ThreadAddress
-from bot.service.delivery_log import MISSED, Delivery
-from bot.service.installation_breaker import InstallationBreakers
+from bot.service.health import InstallationBreakers
+from bot.service.inbox import MISSED, Delivery
 from bot.service.queue.job_worker import JobWorker, Pace
-from bot.service.queue.jobs import LOOKS, SESSIONS, Job, Jobs, Task
+from bot.service.queue.jobs import LOOKS, SESSIONS, Job, Jobs, Task, Watching
 from bot.service.queue.postgres_queue import PostgresQueue
 from bot.service.queue.queue_port import Outcome
-from bot.service.queue.watching import Watching
 from bot.service.service import Service
 from bot.store.postgres.database import Database
 from tests import forks

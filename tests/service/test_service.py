@@ -12,9 +12,8 @@ from bot.core.errors import Transient
 from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
 from tests.service.ground import Host, deliver, delivery, idle, settings, settle, waiting
-from webhooks.app import run
+from webhooks.app import bind_listener, run
 from webhooks.client_limits import ClientLimits
-from webhooks.listener import bind_listener
 
 
 async def test_a_delivery_is_looked_at(tmp_path: Path) -> None:

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.ports import Clock
-from bot.store.blob_cache import CAPACITY, LARGEST, BlobCache
 from bot.store.git_journal import GitJournal
-from bot.store.keys import StateKey
-from bot.store.thread_refs import ThreadRefs
+from bot.store.sealing import StateKey
+from bot.store.thread_refs import CAPACITY, LARGEST, BlobCache, ThreadRefs
 
 ONE = ThreadNumber(1)
 

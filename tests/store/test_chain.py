@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bot.core.errors import Refused
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.ports import Entry
-from bot.store.chain import RESERVED, Chain
+from bot.store.sealing import RESERVED, Chain
 from tests.rows import every_row
 
 AT = datetime(2026, 11, 20, 8, 30, 0, 123456, tzinfo=UTC)

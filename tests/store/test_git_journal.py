@@ -12,8 +12,7 @@ from bot.core.errors import Conflict, Refused, Transient
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.ports import Clock
 from bot.store.git_journal import GitJournal, read_archive
-from bot.store.keys import StateKey
-from bot.store.sealed import place, seal
+from bot.store.sealing import StateKey, place, seal
 from bot.store.thread_refs import ThreadRefs
 from tests import forks
 from tests.store.conftest import Repository
@@ -271,7 +270,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from bot.core.errors import Conflict
 from bot.store.git_journal import GitJournal
-from bot.store.keys import StateKey
+from bot.store.sealing import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs
 
 class Clock:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Misconfigured
-from bot.store.keys import StateKey, key_file
+from bot.store.sealing import StateKey, key_file
 
 
 def test_derived_keys() -> None:
@@ -94,7 +94,7 @@ def test_race(tmp_path: Path) -> None:
 
 def test_race_of_processes(tmp_path: Path) -> None:
     """Processes that make the file at once print one key."""
-    code = "import sys, pathlib; sys.stdin.readline(); from bot.store.keys import key_file; "
+    code = "import sys, pathlib; sys.stdin.readline(); from bot.store.sealing import key_file; "
     code += "print(key_file(pathlib.Path(sys.argv[1])).secret.hex())"
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", code, str(tmp_path / "state.key")]

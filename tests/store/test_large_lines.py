@@ -10,7 +10,7 @@ import pytest
 
 from bot.core.names import RepositoryId, SessionId, ThreadNumber
 from bot.core.transcript import Line, LineKind
-from bot.store.keys import StateKey
+from bot.store.sealing import StateKey
 from bot.store.thread_refs import ThreadRefs
 from bot.store.transcripts import SpooledTranscripts
 from tests.store.conftest import Repository

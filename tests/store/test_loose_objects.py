@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Transient
-from bot.store.loose_objects import LooseObjects, TreeFile, start_bare_repository
-from bot.store.plumbing import Plumbing
+from bot.store.plumbing import LooseObjects, Plumbing, TreeFile, start_bare_repository
 
 PERSON = "A <a@b>"
 PATHS = ("a.txt", "a/b", "a0", "journal/00000001", "journal/00000002", "transcripts/s-1/1-2", "\udcff odd\n")

@@ -7,9 +7,8 @@ import pytest
 
 from bot.core.errors import PlangateError, Transient
 from bot.core.names import RepositoryId
-from bot.store.keys import StateKey
-from bot.store.pinned_accounts import Pins, pin_accounts
-from bot.store.sealed import seal
+from bot.store.receipt_refs import Pins, pin_accounts
+from bot.store.sealing import StateKey, seal
 from bot.store.thread_refs import ThreadRefs
 from tests.store.conftest import Repository
 from tests.store.test_receipt_refs import push_file

@@ -10,7 +10,7 @@ import pytest
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.ports import Clock
 from bot.store.git_journal import GitJournal
-from bot.store.keys import StateKey
+from bot.store.sealing import StateKey
 from bot.store.thread_refs import ThreadRefs
 from tests.store.conftest import Repository
 

@@ -10,11 +10,10 @@ from typing import Final
 import pytest
 
 from bot.core.names import CommitId
-from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
+from bot.core.receipt import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
 from bot.core.transcript import Json
 from bot.ports import Clock
-from bot.receipts.envelope import is_receipt_of, sign_statement
-from bot.receipts.signing_keys import ReceiptKey, decode_keys, with_current_key_file
+from bot.receipts.envelope import ReceiptKey, decode_keys, is_receipt_of, sign_statement, with_current_key_file
 from bot.store.receipt_refs import Issuer, ReceiptRefs
 from bot.store.thread_refs import ThreadRefs
 from tests.store.conftest import Repository

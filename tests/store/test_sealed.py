@@ -4,7 +4,7 @@ import pytest
 
 from bot.core.errors import Refused
 from bot.core.names import RepositoryId, ThreadNumber
-from bot.store.sealed import place, seal, unseal
+from bot.store.sealing import place, seal, unseal
 
 KEY = b"k" * 32
 WHERE = place(RepositoryId(7), ThreadNumber(5), "journal/00000001")

@@ -8,7 +8,7 @@ import pytest
 
 from bot.core.errors import Conflict, Refused
 from bot.core.names import SessionId
-from bot.store.spool import Spool, Spooled, parse, render
+from bot.store.transcripts import Spool, Spooled, parse, render
 
 S = SessionId("s-1")
 

@@ -12,7 +12,7 @@ from bot.core.names import RepositoryId, SessionId, ThreadNumber
 from bot.core.transcript import Line, LineKind
 from bot.ports import Clock
 from bot.store.git_journal import GitJournal
-from bot.store.keys import StateKey
+from bot.store.sealing import StateKey
 from bot.store.thread_refs import ThreadRefs
 from bot.store.transcripts import SpooledTranscripts
 from tests import forks
@@ -78,7 +78,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from bot.core.transcript import Line, LineKind
-from bot.store.keys import StateKey
+from bot.store.sealing import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.store.transcripts import SpooledTranscripts
 

@@ -20,7 +20,7 @@ from bot.clock import SystemClock
 from bot.core.names import ThreadNumber, local_repository
 from bot.ports import Entry
 from bot.store.git_journal import GitJournal
-from bot.store.keys import key_file
+from bot.store.sealing import key_file
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.testing.model.reply import Fault, Reply, call, say
 from bot.testing.model.request_view import ModelRequest

@@ -10,7 +10,7 @@ from bot.core.gate import Move
 from bot.testing.model.reply import Fault, Reply, call, say
 from bot.testing.model.request_view import ModelRequest
 from bot.testing.sample import CHECK
-from bot.workflow.execution.verification import NO_TIME
+from bot.workflow.verification import NO_TIME
 from tests.stories.conftest import Meet
 from tests.stories.ground import FIXED, Script, newest, only_the_fix, since_approval, until
 from tests.stories.test_interrupted import Held

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import CanaryShown
-from bot.core.secrets.canary import KIND
+from bot.core.secrets.redaction import KIND
 from bot.testing.model.reply import Fault, Reply, call, say
 from bot.testing.model.request_view import ModelRequest
 from tests.stories.conftest import Meet

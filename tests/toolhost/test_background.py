@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.transcript import commands_of
-from bot.toolhost.output import RECENT, RecentOutput
+from bot.toolhost.shell import RECENT, RecentOutput
 from tests.toolhost.client import Client, Got
 from tests.toolhost.test_bash import below
 from tests.toolhost.test_protocol import alive

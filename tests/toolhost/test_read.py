@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.toolhost.milestones import EVERY
+from bot.toolhost.operation import EVERY
 from tests.rows import every_row
 from tests.toolhost.client import Client
 from tests.toolhost.pictures import JPEG, WEBP, png

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.toolhost.edits import apply_edit
 from bot.toolhost.protocol import Failure
-from bot.toolhost.replacing import apply_edit
 
 LINES = st.lists(st.sampled_from(("a", "b", "ab", "", "é", " a")), max_size=8)
 ENDS = st.sampled_from((b"\n", b"\r\n"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.toolhost import hardening
+from bot.toolhost import command_limits
 from tests.toolhost.client import Client
 from tests.toolhost.test_bash import below
 
@@ -74,7 +74,7 @@ def test_commands_cannot_speak_for_it(boxed: Client) -> None:
 @pytest.mark.req("T3a")
 def test_own_keyring(boxed: Client) -> None:
     """The session keyring of whoever started it cannot be reached."""
-    number = hardening._KEYCTL[os.uname().machine]
+    number = command_limits._KEYCTL[os.uname().machine]
     get = "import ctypes; print(ctypes.CDLL(None).syscall({}, 0, -3, 0))"
     ours = ctypes.CDLL(None).syscall(number, 0, -3, 0)
     theirs = int(boxed.bash(f"python3 -c '{get.format(number)}'").text)

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from bot.toolhost.timed_query import TimedQueries
+from bot.toolhost.processes import TimedQueries
 
 
 def test_an_answer_that_comes() -> None:

@@ -13,21 +13,16 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp
 
 from bot.config.settings import Secret
-from bot.core.entry import Entry
+from bot.core.moves import Entry
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Line
 from bot.github.pace import ReportedLimit
 from bot.service.connections import Connections
-from bot.service.overview.announcements import Announcements
-from bot.service.overview.file_index import FileIndex
-from bot.service.overview.journal_reader import JournalReader
-from bot.service.overview.overview import Overview
-from bot.service.overview.recorder import Recorder
-from bot.service.overview.recording_journal import RecordingJournal
-from bot.service.overview.sent_deliveries import SentDeliveries
-from bot.service.overview.service_state import ServiceState
-from bot.service.overview.stored_transcripts import StoredTranscripts
+from bot.service.overview.overview import Overview, SentDeliveries, ServiceState
+from bot.service.overview.recorder import Announcements, JournalReader, Recorder, RecordingJournal
+from bot.service.overview.thread_index import FileIndex
+from bot.service.overview.transcript_views import StoredTranscripts
 from bot.service.person_turns import PostedTurn, TurnOrder
 from bot.service.service import Service
 from bot.testing.host import host_application

@@ -16,9 +16,8 @@ from bot.core.thread.state import ThreadState
 from bot.logs import setup
 from bot.service.service import Service
 from tests.service.ground import Host, settings
-from webhooks.app import run
+from webhooks.app import bind_listener, run
 from webhooks.client_limits import ClientLimits
-from webhooks.listener import bind_listener
 
 
 def tell(line: object) -> None:

@@ -19,8 +19,7 @@ from bot.core.secrets.redaction import Redactor
 from bot.testing.github.page.page_routes import page_routes
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.host import host_application
-from webhooks.setup.set_up_routes import SetUpRoutes
-from webhooks.setup.set_up_visitor import SetUpVisitor
+from webhooks.setup.set_up import SetUpRoutes, SetUpVisitor
 
 PUBLIC: Final = "https://plangate.acme.example"
 FORM: Final = {"owner": "organization", "organization": "acme", "name": "Acme's Plangate", "url": PUBLIC}

@@ -28,7 +28,7 @@ from tests.ports import free_port
 from tests.service.ground import headers, payload
 from tests.webhooks.api_ground import Answer, World, as_operator, request
 from webhooks.app import application
-from webhooks.dashboard.dashboard import add_dashboard
+from webhooks.dashboard.service_pages import add_dashboard
 from webhooks.delivery_route import Bounds
 
 pytestmark = pytest.mark.req("W1b")

@@ -19,9 +19,8 @@ import pytest
 from bot.service.service import Service
 from tests.service.ground import Host, call, deliver, settings
 from tests.stories.ground import until
-from webhooks.app import run
+from webhooks.app import bind_listener, run
 from webhooks.client_limits import ClientLimits, Clients, JoinedWrites
-from webhooks.listener import bind_listener
 
 HALF_HEAD = b"POST /webhooks/github HTTP/1.1\r\nHost: x\r\n"
 HALF_BODY = HALF_HEAD + b"Content-Length: 100\r\n\r\nhalf"

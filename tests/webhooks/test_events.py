@@ -13,14 +13,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bot.service.overview.journal_reader import LOOK_SECONDS
+from bot.service.overview.recorder import LOOK_SECONDS
 from tests.core.journal_histories import histories
 from tests.stories.ground import until
 from tests.webhooks.api_ground import TOKEN, World, as_operator, place, request
-from webhooks.app import run
+from webhooks.app import bind_listener, run
 from webhooks.client_limits import ClientLimits
 from webhooks.event_stream import Streams
-from webhooks.listener import bind_listener
 
 EVENTS = "/api/threads/octo/hello/1/events"
 (ENTRIES,) = histories(1, 25)

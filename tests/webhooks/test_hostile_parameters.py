@@ -20,9 +20,8 @@ from bot.service.viewers import SignIn
 from bot.testing.host import host_application
 from tests.webhooks.api_ground import World, request
 from webhooks.app import application
-from webhooks.dashboard.dashboard import add_dashboard
-from webhooks.dashboard.guard import HEADERS
-from webhooks.dashboard.pages import FOR_PROGRAMS
+from webhooks.dashboard.pages import FOR_PROGRAMS, HEADERS
+from webhooks.dashboard.service_pages import add_dashboard
 from webhooks.delivery_route import Bounds
 from webhooks.event_stream import Streams
 

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from bot.core.errors import Misconfigured
-from webhooks.listener import BACKLOG, bind_listener
+from webhooks.app import BACKLOG, bind_listener
 
 HOST = "127.0.0.1"
 

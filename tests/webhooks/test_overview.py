@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Unreadable
-from bot.service.delivery_log import Delivery
-from bot.service.overview.thread_records import ThreadQuery
+from bot.service.inbox import Delivery
+from bot.service.overview.thread_index import ThreadQuery
 from bot.service.overview.views import RateLimit
 from tests.core.journal_histories import histories
 from tests.webhooks.api_ground import LIMIT, World, place

@@ -10,8 +10,7 @@ from bot.core.errors import Misconfigured
 from bot.core.secrets.redaction import Redactor
 from tests.rows import every_row
 from tests.webhooks.set_up_ground import FORM, PUBLIC
-from webhooks.setup.app_form import read_form
-from webhooks.setup.set_up_visitor import SetUpVisitor, announce_set_up
+from webhooks.setup.set_up import SetUpVisitor, announce_set_up, read_form
 
 pytestmark = pytest.mark.req("W4a")
 

@@ -15,22 +15,19 @@ from bot.agent.permissions.tool_gate import PermissionGate, ToolRules, parse_rul
 from bot.agent.prompts import Environment, prompt_text
 from bot.agent.resources import HumanAvailability, SessionResources
 from bot.compose.parts import local_work_settings
-from bot.core.actor import Actor, Role
 from bot.core.approval import Policy
-from bot.core.entry import JournaledTurn
-from bot.core.moves import MoveEvent, Requested
+from bot.core.moves import JournaledTurn, MoveEvent, Requested
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
 from bot.core.thread.state import ThreadState
 from bot.core.transcript import Json
+from bot.core.turn import Actor, Role
 from bot.core.work import LocalRun, ThreadLocation
 from bot.ports import CheckAccess, ModelRequest, Pulls, Receipts, TaskAccess
 from bot.terminal import Terminal
 from bot.workflow import engine
-from bot.workflow.journal.fence import Fence
-from bot.workflow.journal.state_cache import StateCache
-from bot.workflow.journal.writing import append_move, read_state
-from bot.workflow.thread_context import ThreadContext, WorkSettings, planning_session
+from bot.workflow.journal import append_move, read_state
+from bot.workflow.thread_context import Fence, StateCache, ThreadContext, WorkSettings, planning_session
 from tests.agent.ground import ENVIRONMENT, HandClock
 from tests.memory_store import MemoryTranscripts
 from tests.workflow.memory_ports import (

@@ -15,10 +15,19 @@ from bot.core.approval import ApprovedPlan
 from bot.core.errors import Conflict, OutOfScope
 from bot.core.names import CommitId, SessionId, ThreadNumber, branch_prefix
 from bot.core.network import NO_NETWORK, Network
-from bot.core.pull import PullCommits, PullOrder, PullRequest
-from bot.core.sandboxed_tools import UNBOUND, SandboxBounds
 from bot.core.transcript import Json, Line
-from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
+from bot.core.work import (
+    UNBOUND,
+    Checkout,
+    CommitOrder,
+    FrozenWork,
+    MergeResult,
+    PullCommits,
+    PullOrder,
+    PullRequest,
+    PushedWork,
+    SandboxBounds,
+)
 from bot.ports import (
     Abilities,
     Access,

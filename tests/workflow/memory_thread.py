@@ -4,14 +4,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from bot.core.actor import Actor, Role
 from bot.core.approval import Candidate, Opinion, ShownPlan, Snapshot, Verdict, Way
-from bot.core.command import Command, Verb, parse
 from bot.core.comment import is_at_work, reasons
 from bot.core.plan import PlanDocument
 from bot.core.question import AnswerComment, AnswerSnapshot, Asking, Author
-from bot.core.review import Review
-from bot.core.turn import Acknowledgment, Turn, version_key
+from bot.core.turn import Acknowledgment, Actor, Command, Role, Turn, Verb, parse, version_key
+from bot.core.work import Review
 from bot.ports import Clock, Dialogue, PostedComment
 from tests.workflow.memory_ports import Life
 

@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from bot.core.actor import Actor, Role
 from bot.core.approval import Opinion
 from bot.core.errors import Transient
 from bot.core.gate import Stage
 from bot.core.transcript import Json
+from bot.core.turn import Actor, Role
 from bot.ports import ModelRequest
 from tests.workflow.ground import MAYA, WILL, Ground, call, is_working, plan_and_work, submit, was_called
 from tests.workflow.memory_ports import Death

@@ -6,7 +6,7 @@ import pytest
 
 from bot.core.transcript import Json
 from bot.ports import ToolOutput
-from bot.workflow.execution.command_runs import run_commands
+from bot.workflow.verification import run_commands
 from tests.agent.ground import HandClock
 from tests.workflow.ground import Ground
 

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from functools import partial
 
-from bot.agent.ending import ENDED_EARLY, LAST_REQUESTS
+from bot.agent.loop import ENDED_EARLY, LAST_REQUESTS
 from bot.core.gate import Stage
 from bot.core.transcript import Json
 from bot.ports import ModelRequest

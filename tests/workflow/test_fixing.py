@@ -6,15 +6,15 @@ from typing import Final
 
 import pytest
 
+from bot.core.checks import CheckRun, CheckRunState, PullChecks, RequiredCheck
 from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.moves import Stopped
 from bot.core.names import CommitId, ThreadNumber
-from bot.core.red_checks import CheckRun, CheckRunState, PullChecks, RequiredCheck
 from bot.core.thread.state import ThreadState
 from bot.ports import CheckAccess
-from bot.workflow.fixing import request_fix
-from bot.workflow.journal.writing import append_move, read_state
+from bot.workflow.journal import append_move, read_state
+from bot.workflow.maintaining import request_fix
 from bot.workflow.thread_context import ThreadContext, WorkSettings
 from tests.workflow.ground import Ground
 

@@ -7,11 +7,10 @@ from typing import Final
 import pytest
 
 from bot.core import reply_text
-from bot.core.actor import Actor, Role
 from bot.core.errors import Refused, Transient
 from bot.core.gate import Stage
 from bot.core.transcript import Json
-from bot.core.turn import Acknowledgment
+from bot.core.turn import Acknowledgment, Actor, Role
 from bot.ports import ModelRequest
 from bot.workflow.intake import ANSWERS_A_DAY, SIGNS_A_DAY
 from tests.workflow.ground import MAYA, WILL, Ground, LocalGround, plan_and_work

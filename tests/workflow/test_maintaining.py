@@ -10,14 +10,12 @@ from bot.core.approval import Opinion
 from bot.core.decision_evidence import ConfigurationChange
 from bot.core.errors import Refused
 from bot.core.gate import Stage
-from bot.core.maintenance import Occurrence, ScheduledTask
+from bot.core.maintenance import IssueOperationResult, Occurrence, Operation, ScheduledTask
 from bot.core.names import CommitId
-from bot.core.operations import IssueOperationResult, Operation
 from bot.core.transcript import Json
 from bot.ports import ModelRequest, TaskAccess
-from bot.workflow.journal.writing import read_state
-from bot.workflow.maintaining import NOTHING_TO_DO, journal_occurrence, offer_again, track_task
-from bot.workflow.task_check import PRINTED_SHOWN
+from bot.workflow.journal import read_state
+from bot.workflow.maintaining import NOTHING_TO_DO, PRINTED_SHOWN, journal_occurrence, offer_again, track_task
 from bot.workflow.thread_context import ThreadContext, WorkSettings
 from tests.workflow.ground import BASE, MAYA, Ground, is_working, plan_and_work, say, submit, was_called
 

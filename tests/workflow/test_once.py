@@ -5,8 +5,8 @@ import pytest
 from bot.core.gate import Stage
 from bot.ports import ModelRequest
 from bot.workflow.intake import journal_turns
-from bot.workflow.journal.writing import read_state
-from bot.workflow.outbox.outcomes import post_replies
+from bot.workflow.journal import read_state
+from bot.workflow.outbox import post_replies
 from tests.workflow.ground import MAYA, WILL, Ground, is_working, plan_and_work, submit
 
 

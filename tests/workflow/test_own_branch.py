@@ -7,7 +7,7 @@ import pytest
 from bot.core.comment import contract
 from bot.core.names import CommitId
 from bot.core.plan import from_json, to_json
-from bot.core.pull import PullCommits
+from bot.core.work import PullCommits
 from tests.workflow.ground import BASE, LOCATION, Ground
 
 COMMITS = PullCommits(BASE, CommitId("f" * 40))

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from bot.core.checks import PublishingFacts
 from bot.core.errors import Unwritable
 from bot.core.gate import Stage
 from bot.core.names import ThreadNumber
-from bot.core.publishing_check import PublishingFacts
 from bot.core.transcript import Json
 from bot.workflow import engine
 from tests.workflow.ground import MAYA, WILL, Ground

@@ -5,13 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.core.actor import Actor
-from bot.core.entry import JournaledTurn
-from bot.core.moves import Noted, Requested
+from bot.core.moves import JournaledTurn, Noted, Requested
 from bot.core.names import CommitId
 from bot.core.thread.state import ThreadState, apply
-from bot.core.turn import Turn
-from bot.workflow.requests import renewed_request
+from bot.core.turn import Actor, Turn
+from bot.workflow.intake import renewed_request
 
 NOW = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
 TURN = Turn("t1", Actor(7, "ada"), "Fix it.", NOW)

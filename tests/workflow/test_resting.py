@@ -11,7 +11,7 @@ from bot.core.gate import Stage
 from bot.core.names import ThreadNumber
 from bot.core.notes import Spent
 from bot.workflow import engine
-from bot.workflow.journal.writing import append_notes, read_state
+from bot.workflow.journal import append_notes, read_state
 from bot.workflow.thread_context import WorkSettings
 from tests.workflow.ground import MAYA, WILL, Ground, LocalGround, is_working, plan_and_work, say
 from tests.workflow.memory_ports import PRICE_USD, Death

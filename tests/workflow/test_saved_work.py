@@ -7,8 +7,8 @@ import pytest
 
 from bot.core.moves import Approved, Planned, Proposed
 from bot.core.names import CommitId
-from bot.core.pull import PullCommits
-from bot.workflow.session.saved_work import checkout
+from bot.core.work import PullCommits
+from bot.workflow.saved_work import checkout
 from tests.workflow.ground import LOCATION, Ground
 
 PULL: Final = PullCommits(CommitId("c" * 40), CommitId("d" * 40))

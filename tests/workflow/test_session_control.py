@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bot.core.errors import Transient
-from bot.workflow.session.session_control import SessionControl
+from bot.workflow.main_session import SessionControl
 
 
 @pytest.mark.req("W2")

@@ -7,7 +7,7 @@ from bot.core.gate import Stage
 from bot.core.moves import Answered
 from bot.core.notes import Spent
 from bot.core.thread.state import ThreadState
-from bot.workflow.journal.writing import append_move, append_notes, defer_notes, flush_notes, read_state
+from bot.workflow.journal import append_move, append_notes, defer_notes, flush_notes, read_state
 from bot.workflow.thread_context import ThreadContext
 from tests.workflow.ground import MAYA, Ground
 

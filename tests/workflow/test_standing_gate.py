@@ -10,9 +10,9 @@ from typing import Final
 import pytest
 
 from bot.core.approval import Opinion
-from bot.core.entry import Entry
 from bot.core.gate import Stage
 from bot.core.maintenance import ScheduledTask
+from bot.core.moves import Entry
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
 from bot.workflow.thread_context import ThreadContext, WorkSettings

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from bot.core.entry import Entry
 from bot.core.errors import Broken
+from bot.core.moves import Entry
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.thread.state import fold_entries
-from bot.store.chain import Chain
-from bot.workflow.journal.state_cache import THREADS, StateCache
+from bot.store.sealing import Chain
+from bot.workflow.thread_context import THREADS, StateCache
 from tests.core.journal_histories import histories
 
 HOME, ONE = RepositoryId(1), ThreadNumber(1)

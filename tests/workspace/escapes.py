@@ -10,8 +10,7 @@ import json
 import sys
 from itertools import chain
 
-from bot.workspace.sandbox import PACKAGE
-from bot.workspace.seccomp import DENIED, UNKNOWN
+from bot.workspace.sandbox import DENIED, PACKAGE, UNKNOWN
 from tests.workspace.machine import CANARY
 
 DRIVER = r"""

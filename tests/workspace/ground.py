@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from bot.core.actor import Actor, Role
 from bot.core.approval import ApprovedPlan, Candidate, Opinion, Policy, ShownPlan, Snapshot, Way, prove
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.paths import Further
 from bot.core.plan import Contract, PlanDocument
+from bot.core.turn import Actor, Role
 from bot.core.work import Checkout, CommitOrder, PushedWork
 from bot.workspace.workspace import GitWorkspace
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.workspace import cgroup
+from bot.workspace import sandbox
 
 WAIT = "import sys; sys.stdin.readline(); "
 HOG = f"{WAIT}x = bytearray(800 << 20); print(len(x))"
@@ -27,13 +27,13 @@ print(made)
 @pytest.fixture
 def groups(waiting: "subprocess.Popen[str]") -> Iterator[tuple[Path, ...]]:
     """The groups around a program that waits; skipped where there can be none."""
-    made = cgroup.enclose([waiting.pid], memory_mb=100)
+    made = sandbox.enclose([waiting.pid], memory_mb=100)
     if not made:
         pytest.skip("this user may make no groups here")
     yield made
     waiting.kill()
     waiting.wait()
-    cgroup.remove(made)
+    sandbox.remove(made)
     assert not [group for group in made if group.exists()]
 
 
@@ -67,12 +67,12 @@ def test_tasks(waiting: "subprocess.Popen[str]", groups: tuple[Path, ...]) -> No
     if not bounded(groups, "pids.max"):
         pytest.skip("no group bounds tasks here")
     said, _ = waiting.communicate("go\n", 30)
-    assert int(said) == cgroup.MOST_TASKS - 1
+    assert int(said) == sandbox.MOST_TASKS - 1
 
 
 def test_no_groups(tmp_path: Path) -> None:
     """Where none can be made nothing fails."""
-    assert cgroup.enclose([1], memory_mb=100, top=tmp_path / "none") == ()
+    assert sandbox.enclose([1], memory_mb=100, top=tmp_path / "none") == ()
 
 
 @pytest.mark.parametrize("waiting", (HOG,), indirect=True)
@@ -82,5 +82,5 @@ def test_groups_of_the_dead_are_removed(waiting: "subprocess.Popen[str]", groups
     place = groups[0].parent
     left = place / "plangate-4194305-1"
     left.mkdir()
-    cgroup.remove(cgroup.enclose([], memory_mb=100))
+    sandbox.remove(sandbox.enclose([], memory_mb=100))
     assert not left.exists()

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.core.actor import Actor
 from bot.core.errors import Misconfigured
+from bot.core.turn import Actor
 from bot.ports import Access
-from bot.workspace.commit import Committer, check_key
 from bot.workspace.local_repository import LocalRepository
-from bot.workspace.publish import Publishing
+from bot.workspace.publish import Committer, Publishing, check_key
 from bot.workspace.remote import refusal
 from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository, approved, begin, order, publish, write

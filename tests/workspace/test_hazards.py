@@ -8,11 +8,10 @@ import pytest
 
 from bot.core.errors import Misconfigured, Refused
 from bot.core.names import CommitId
-from bot.workspace import hazards, run, upkeep
+from bot.workspace import local_repository, mirror, run
 from bot.workspace.checkout import start_repository
-from bot.workspace.export import Export
+from bot.workspace.export import Export, UntrustedTree
 from bot.workspace.local_repository import LocalRepository
-from bot.workspace.tree import UntrustedTree
 from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository, begin, make_repository
 
@@ -91,7 +90,7 @@ async def test_bomb_in_a_mirror(repository: Repository) -> None:
     """Folders without a file are counted before a checkout is made."""
     commit_bomb(repository, nothing(repository), 10, 8)
     with pytest.raises(Refused, match="too large: it holds more than half a million files and folders"):
-        await upkeep.check_size(repository.path / ".git", repository.head)
+        await mirror.check_size(repository.path / ".git", repository.head)
 
 
 async def test_long_name_in_a_mirror(repository: Repository) -> None:
@@ -101,7 +100,7 @@ async def test_long_name_in_a_mirror(repository: Repository) -> None:
     done = subprocess.run(command, cwd=repository.path, input=listed.encode(), check=True, capture_output=True)  # noqa: ASYNC221
     commit = repository.git("commit-tree", done.stdout.decode().strip(), "-m", "long")
     with pytest.raises(Refused, match="a name in it is longer than 255 bytes"):
-        await upkeep.check_size(repository.path / ".git", CommitId(commit))
+        await mirror.check_size(repository.path / ".git", CommitId(commit))
 
 
 def endless(tree: Path) -> None:
@@ -133,4 +132,4 @@ async def test_endless_patterns_of_the_base(workspace: GitWorkspace, repository:
     await run.git(tree, "update-index", "--index-version", version)
     assert (tree / ".git" / "index").read_bytes()[7:8] == bytes([int(version)])
     with pytest.raises(Refused, match=r"longer than 0.3 s: use fewer `\*` and `\*\*` in one pattern of .gitattributes"):
-        await hazards.check_attributes(tree, seconds=0.3)
+        await local_repository.check_attributes(tree, seconds=0.3)

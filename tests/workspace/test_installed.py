@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Misconfigured
-from bot.workspace.installed import check_git, installed_tools
+from bot.workspace.sandbox import check_git, installed_tools
 
 pytestmark = pytest.mark.req("K11")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from bot.config.environment import settings
-from bot.core.hosts import open_to_writes
+from bot.core.network import open_to_writes
 from bot.toolhost.processes import MOST_PROCESSES
-from bot.workflow.execution.set_up import MOST
+from bot.workflow.verification import MOST
 from bot.workspace.sandbox import SandboxProfile, cure, environment
 from bot.workspace.workspace import PROXY_SETTINGS, SandboxLimits
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.names import CommitId
-from bot.core.pull import PullCommits
+from bot.core.work import PullCommits
 from bot.ports import Access
 from bot.workspace.remote import RemoteRepository
 from bot.workspace.workspace import GitWorkspace

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.core import git_failures
+from bot.core import errors
 from bot.core.errors import Conflict, Misconfigured, Refused, Transient
 from bot.core.names import CommitId
 from bot.ports import Access
@@ -308,7 +308,7 @@ async def test_server_is_down(bare: Repository, tmp_path: Path) -> None:
         source = RemoteRepository(site.url(NAME), lambda: TOKEN, wait=(waiting := Waiting()))
     with pytest.raises(Transient):
         await Mirror.of(source, tmp_path / "mirrors").head("main")
-    assert waiting.seconds == [*git_failures.PAUSES]
+    assert waiting.seconds == [*errors.PAUSES]
 
 
 async def test_server_fails_for_a_moment(site: Site, bare: Repository, tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ async def test_server_fails_for_a_moment(site: Site, bare: Repository, tmp_path:
     source = RemoteRepository(site.url(NAME), lambda: TOKEN, wait=(waiting := Waiting()))
     site.broken = 1
     assert await Mirror.of(source, tmp_path / "mirrors").head("main") == bare.head
-    assert waiting.seconds == [git_failures.PAUSES[0]]
+    assert waiting.seconds == [errors.PAUSES[0]]
 
 
 @pytest.mark.req("E2")

@@ -8,8 +8,7 @@ import pytest
 from bot.core.errors import SecretAdded
 from bot.core.secrets.redaction import Redactor
 from bot.workspace.local_repository import LocalRepository
-from bot.workspace.publish import Publishing
-from bot.workspace.screening import AT_ONCE, Screen
+from bot.workspace.publish import AT_ONCE, Publishing, Screen
 from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository, Work, approved, begin, order, publish, write
 

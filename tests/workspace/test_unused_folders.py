@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.workspace.checkout import LASTING_SECONDS
-from bot.workspace.unused_folders import AT_ONCE
+from bot.workspace.locks import AT_ONCE
 from bot.workspace.workspace import GitWorkspace
 from tests import forks
 from tests.workspace.ground import Repository, publish, write

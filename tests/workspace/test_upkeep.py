@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Conflict
-from bot.workspace import unused_folders, upkeep
+from bot.workspace import locks
 from bot.workspace.locks import Lock
+from bot.workspace.mirror import PACKS, is_damage, remove_mirror
 from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository, publish, write
 
@@ -80,7 +81,7 @@ async def test_damage_heals(damage: Callable[[Path], None], workspace: GitWorksp
 async def test_published_after_damage(workspace: GitWorkspace, repository: Repository) -> None:
     """Work that was begun before its mirror was lost is published all the same."""
     checkout = await workspace.checkout("main", repository.head)
-    upkeep.remove_mirror(workspace.mirror.path)
+    remove_mirror(workspace.mirror.path)
     assert (await publish(workspace, repository, write(new="x"))).paths == ("new",)
     assert (Path(checkout.path) / "new").exists()
 
@@ -98,7 +99,7 @@ async def test_published_after_damage(workspace: GitWorkspace, repository: Repos
 )
 def test_what_damage_is(said: str, damaged: bool) -> None:
     """A mirror is thrown away for its own faults, not for those of the disk, the network or a history."""
-    assert upkeep.is_damage(said) is damaged
+    assert is_damage(said) is damaged
 
 
 async def test_unused_commits_are_forgotten(workspace: GitWorkspace, repository: Repository) -> None:
@@ -136,7 +137,7 @@ async def test_packs_become_few(workspace: GitWorkspace, repository: Repository)
     """Many fetches leave many packs, which become few, with nothing lost; on the same day nothing is done again."""
     mirror = workspace.mirror
     await mirror.ensure(repository.head)
-    for number in range(upkeep.PACKS + 2):
+    for number in range(PACKS + 2):
         (mirror.path / "objects" / "pack").mkdir(exist_ok=True)
         start = f"commit refs/heads/main\ncommitter P <p@example.org> {1767225600 + number} +0000\ndata 0\n"
         from_ = f"from refs/heads/main^0\nM 100644 inline f{number}\ndata 1\nx\n"
@@ -147,7 +148,7 @@ async def test_packs_become_few(workspace: GitWorkspace, repository: Repository)
     await mirror.ensure(head)
     await mirror.tidy()
     assert len(packs(mirror.path)) == 1
-    assert f"f{upkeep.PACKS}" in await mirror.paths(head)
+    assert f"f{PACKS}" in await mirror.paths(head)
     await mirror.tidy()
     assert len(packs(mirror.path)) == 1
 
@@ -221,6 +222,6 @@ def test_kept_as_the_disk_allows(tmp_path: Path) -> None:
     """What is missing is not old; what is old for one purpose need not be for another."""
     stamp = tmp_path / "stamp"
     stamp.touch()
-    assert not unused_folders.is_unused(stamp)
-    assert unused_folders.is_unused(stamp, seconds=-1)
-    assert not unused_folders.is_unused(tmp_path / "missing" / "stamp", seconds=-1)
+    assert not locks.is_unused(stamp)
+    assert locks.is_unused(stamp, seconds=-1)
+    assert not locks.is_unused(tmp_path / "missing" / "stamp", seconds=-1)

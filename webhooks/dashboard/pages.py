@@ -1,24 +1,364 @@
-"""Connects pages to HTTP: each handler gets a visit and returns what to show; refusals become pages here."""
+"""Connects pages to HTTP: other web sites are kept out, each handler gets a visit, refusals become pages (W5)."""
 
 import asyncio
+import base64
+import hashlib
+import hmac
+import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+import secrets
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
+from bot.config.settings import Settings
 from bot.core.errors import PlangateError, Refused
+from bot.core.names import ThreadAddress
+from bot.core.turn import Role
 from bot.logs import failure
-from webhooks.dashboard.guard import HEADERS, Forged, NotServed, checked_form, local_path, origin_of
+from bot.ports import Clock
+from bot.service.overview.overview import Overview
+from bot.service.viewers import SignIn, Viewer, ViewerAccess
+from webhooks.access import API, Problem, is_served_locally, problem_response
 from webhooks.dashboard.render import templates
-from webhooks.dashboard.visits import Dashboard, NotAllowed, NotFound, NotSignedIn, Visit
-from webhooks.problems import API, Problem, problem_response
+
+# --- Protects the dashboard from other web sites, by its origin, its headers, its cookies, and checked forms (W5)
+# - Without PLANGATE_PUBLIC_URL, only browsers on this machine are served, and only under a name of this machine, so
+#   that
+#   a web site whose name points here (DNS rebinding) gets nothing.
+# - A form counts only if its own page sent it: with the session's token, and from this origin.
+# - Pages run no script but /assets/app.js, load nothing from elsewhere, and cannot be framed.
+
+FORM_BYTES: Final = 20_000
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+
+
+class NotServed(Exception):
+    """The request does not reach the dashboard: it came from elsewhere, or under a name that is not ours."""
+
+
+class Forged(Exception):
+    """The form did not come from a page of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The origin under which browsers see the dashboard."""
+
+    url: str
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether it is https, so that cookies can be limited to it."""
+        return self.url.startswith("https://")
+
+    def cookie(self, name: str) -> str:
+        """Return the name of a cookie. A browser accepts ``__Host-`` only from exactly this host, over https."""
+        return f"__Host-{name}" if self.is_secure else name
+
+
+def origin_of(request: Request, settings: Settings) -> Origin:
+    """Return the origin of the dashboard for a request. Raises NotServed.
+
+    A service without an App has no sign-in, so a public address shows nobody its pages.
+    """
+    if settings.service.public_url and settings.github.as_app:
+        return Origin(settings.service.public_url)
+    if not is_served_locally(settings, request):
+        raise NotServed
+    return Origin(f"http://{request.headers['host']}")
+
+
+async def checked_form(request: Request, origin: Origin, token: str) -> Mapping[str, str]:
+    """Return the fields of a form that a page of ours sent. Raises Forged."""
+    check_source(request, origin)
+    body = b""
+    try:
+        async for piece in request.stream():
+            body += piece
+            if len(body) > FORM_BYTES:
+                raise Forged
+    except ClientDisconnect:
+        raise Forged from None
+    fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+    if not hmac.compare_digest(fields.get("token", "").encode(), token.encode()):
+        raise Forged
+    return fields
+
+
+def check_source(request: Request, origin: Origin) -> None:
+    """Raise Forged unless the browser says that a page of this origin sent the request.
+
+    https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/Sec-Fetch-Site
+    """
+    source, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    if site not in {None, "same-origin"} or source not in {None, origin.url} or (source is None and site is None):
+        raise Forged
+
+
+def set_cookie(response: Response, origin: Origin, name: str, value: str, *, seconds: int) -> None:
+    """Set a cookie that scripts cannot read and that other sites' forms do not send. 0 seconds: remove it."""
+    response.set_cookie(
+        origin.cookie(name), value, max_age=seconds, path="/", httponly=True, secure=origin.is_secure, samesite="lax"
+    )
+
+
+def local_path(text: str) -> str:
+    """Return a path of this site to redirect to, or "/" for anything that could lead elsewhere."""
+    plain = text.startswith("/") and not text.startswith("//") and text.isascii() and text.isprintable()
+    return text if plain and not set(text) & {"\\", " "} else "/"
+
+
+# --- Who is signed in. Sessions stay in memory: when the service restarts, people sign in again with one click -------
+# A session ends after IDLE_SECONDS without a request, after SESSION_SECONDS, at sign-out, and when there are too many.
+# The browser holds a random id; the table holds its hash.
+
+SESSION_SECONDS: Final = 12 * 3600
+IDLE_SECONDS: Final = 2 * 3600
+SIGN_IN_SECONDS: Final = 600
+"""GitHub's codes are valid for ten minutes, so a sign-in that takes longer fails anyway."""
+MOST_SESSIONS: Final = 2_000
+"""Sessions of one process. A further one ends the oldest of whoever has most, so that nobody loses their only one to
+people with many."""
+REMEMBERED_COMMANDS: Final = 50
+"""Commands of one session that are remembered."""
+SESSIONS_PER_PERSON: Final = 10
+"""Sessions of one person, so that nobody can end those of others by signing in again and again."""
+
+
+@dataclass(slots=True)
+class BrowserSession:
+    """One browser in which a person is signed in."""
+
+    viewer: Viewer
+    began: float
+    used: float
+    form_token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    command_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a command is posted."""
+    posted: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """The newest commands, with the addresses of their comments: a form that is sent twice acts once."""
+
+    def remember(self, command: tuple[str, ...], url: str) -> None:
+        """Remember a command that was posted."""
+        self.posted[command] = url
+        while len(self.posted) > REMEMBERED_COMMANDS:
+            del self.posted[next(iter(self.posted))]
+
+
+@dataclass(slots=True)
+class Sessions:
+    """All sessions of one process, oldest first."""
+
+    clock: Clock
+    most: int = MOST_SESSIONS
+    _open: dict[str, BrowserSession] = field(default_factory=dict)
+
+    def begin(self, viewer: Viewer) -> str:
+        """Begin a session, and return the new id for the browser."""
+        self._end_expired()
+        own = [key for key, session in self._open.items() if session.viewer.actor.id == viewer.actor.id]
+        for key in own[: max(0, len(own) + 1 - SESSIONS_PER_PERSON)]:
+            del self._open[key]
+        if len(self._open) >= self.most:
+            count = Counter(session.viewer.actor.id for session in self._open.values())
+            del self._open[max(self._open, key=lambda key: count[self._open[key].viewer.actor.id])]
+        name, now = secrets.token_urlsafe(32), self.clock.monotonic()
+        self._open[_key(name)] = BrowserSession(viewer, now, now)
+        return name
+
+    def find(self, name: str, *, is_use: bool = True) -> BrowserSession | None:
+        """Return the open session with an id, or None. Without `is_use`, the request does not prolong it."""
+        self._end_expired()
+        session = self._open.get(_key(name))
+        if session is not None and is_use:
+            session.used = self.clock.monotonic()
+        return session
+
+    def end(self, name: str) -> None:
+        """End the session with an id, if there is one."""
+        self._open.pop(_key(name), None)
+
+    def _end_expired(self) -> None:
+        now = self.clock.monotonic()
+        for key, session in tuple(self._open.items()):
+            if now - session.used >= IDLE_SECONDS or now - session.began >= SESSION_SECONDS:
+                del self._open[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A sign-in that is under way in one browser, as its cookie holds it."""
+
+    state: str
+    verifier: str = field(repr=False)
+    back: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Reads and writes the cookie of a sign-in. Nothing is stored, so strangers cannot fill a table."""
+
+    clock: Clock
+    _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+
+    def begin(self, back: str) -> Attempt:
+        """Return a new attempt."""
+        return Attempt(secrets.token_urlsafe(32), secrets.token_urlsafe(48), back, self.clock.monotonic())
+
+    def seal(self, attempt: Attempt) -> str:
+        """Return the cookie of an attempt."""
+        text = base64.urlsafe_b64encode(json.dumps(asdict(attempt)).encode()).decode()
+        return f"{text}.{self._mac(text)}"
+
+    def open(self, cookie: str, state: str) -> Attempt | None:
+        """Return the attempt in a cookie of ours that GitHub now answers with `state`; None for any other."""
+        text, _, mac = cookie.rpartition(".")
+        if not text or not hmac.compare_digest(mac.encode(), self._mac(text).encode()):
+            return None
+        attempt = Attempt(**json.loads(base64.urlsafe_b64decode(text)))
+        is_late = self.clock.monotonic() - attempt.at >= SIGN_IN_SECONDS
+        return None if is_late or not hmac.compare_digest(attempt.state.encode(), state.encode()) else attempt
+
+    def _mac(self, text: str) -> str:
+        return hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()
+
+
+def _key(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+# --- One request to a page: where it was sent, who is signed in, and what this person may see (W5) -------------------
+
+SESSION_COOKIE: Final = "plangate"
+LONGEST_NUMBER: Final = 15
+"""Digits of the largest number of a thread, as in the API."""
+
+
+class NotSignedIn(Exception):
+    """The person has to sign in first, or again."""
+
+
+class NotFound(Exception):
+    """There is no such page, or this person may not see it. The response is the same for both."""
+
+
+class NotAllowed(Exception):
+    """The person may see this, but not do it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request. Without a session it is the operator's, at a service that speaks as a machine account."""
+
+    origin: Origin
+    session: BrowserSession | None = None
+    access: ViewerAccess = field(default_factory=ViewerAccess)
+
+    @property
+    def login(self) -> str:
+        """Login of the person; "" for the operator."""
+        return self.session.viewer.actor.login if self.session else ""
+
+    @property
+    def person(self) -> int:
+        """Number of the person's account; 0 for the operator."""
+        return self.session.viewer.actor.id if self.session else 0
+
+    @property
+    def form_token(self) -> str:
+        """The token that this person's forms carry."""
+        return self.session.form_token if self.session else ""
+
+    @property
+    def visible(self) -> Collection[int] | None:
+        """The numeric ids of the repositories that the person may see; None for all."""
+        return self.access.roles if self.session else None
+
+    @property
+    def actionable(self) -> Collection[int] | None:
+        """The repositories in which the page offers this person commands. The operator sees what waits in all."""
+        return {number for number in self.access.roles if self.may_act(number)} if self.session else None
+
+    def role(self, repository: int) -> Role:
+        """Return the person's role in a repository. The operator reads everything, and decides nothing here."""
+        return self.access.role(repository) if self.session else Role.READ
+
+    def may_act(self, repository: int) -> bool:
+        """Return whether the page offers commands. Whether one counts is decided by the gate, as for any comment."""
+        return self.role(repository) >= Role.WRITE
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """What all pages share."""
+
+    reading: Overview
+    sign_in: SignIn
+    sessions: Sessions
+    attempts: Attempts
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the service."""
+        return self.sign_in.clock
+
+    @property
+    def needs_sign_in(self) -> bool:
+        """Whether people sign in. A service without an App serves its operator on this machine."""
+        return self.sign_in.settings.github.as_app
+
+    async def visit(self, request: Request, *, is_use: bool = True) -> Visit:
+        """Return the visit of a request. Raises NotServed, NotSignedIn, and Transient."""
+        origin = origin_of(request, self.sign_in.settings)
+        if not self.needs_sign_in:
+            return Visit(origin)
+        name = request.cookies.get(origin.cookie(SESSION_COOKIE), "")
+        session = self.sessions.find(name, is_use=is_use)
+        if session is None:
+            raise NotSignedIn
+        try:
+            access = await session.viewer.access()
+        except Refused:  # the person revoked the App's authorization, or the token could not be renewed
+            self.sessions.end(name)
+            raise NotSignedIn from None
+        return Visit(origin, session, access)
+
+    async def address(self, visit: Visit, request: Request) -> ThreadAddress:
+        """Return the thread in the path of a request. Raises NotFound if there is none, or none for this person."""
+        parts = request.path_params
+        number = parts["number"]
+        if not (number.isascii() and number.isdecimal() and len(number) <= LONGEST_NUMBER):
+            raise NotFound
+        address = await self.reading.find(f"{parts['owner']}/{parts['name']}", int(number), visit.visible)
+        if address is None or visit.role(address.repository) < Role.READ:
+            raise NotFound
+        return address
+
+
+# --- Connects pages to HTTP: each handler gets a visit and returns what to show; refusals become pages here ----------
 
 FOR_PROGRAMS: Final = re.compile(
     rf"{re.escape(API)}.*|/webhooks/github|/healthz|/readyz|/metrics|/openapi\.json|/\.well-known/plangate-keys\.json",

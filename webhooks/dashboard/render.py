@@ -20,7 +20,7 @@ from markupsafe import Markup
 from bot.core.codepoints import with_visible_codepoints
 from bot.core.comment import mode_text
 from bot.core.gate import Stage
-from bot.core.lines import line_matcher
+from bot.core.markdown.elements import line_matcher
 from bot.core.names import SHORT_DIGEST
 from bot.service.overview.views import WaitsFor
 

@@ -12,20 +12,23 @@ from fastapi.responses import RedirectResponse, Response
 
 from bot.core.errors import PlangateError, Refused
 from bot.logs import failure, say
-from bot.service.attempt_limit import AttemptLimit
-from webhooks.dashboard.guard import (
+from bot.service.viewers import AttemptLimit
+from webhooks.dashboard.pages import (
     HEADERS,
+    SESSION_COOKIE,
+    SESSION_SECONDS,
+    SIGN_IN_SECONDS,
     Forged,
     NotServed,
     Origin,
+    Page,
+    Pages,
     checked_form,
     local_path,
+    not_served,
     origin_of,
     set_cookie,
 )
-from webhooks.dashboard.pages import Page, Pages, not_served
-from webhooks.dashboard.sessions import SESSION_SECONDS, SIGN_IN_SECONDS
-from webhooks.dashboard.visits import SESSION_COOKIE
 
 ATTEMPT_COOKIE: Final = "plangate-sign-in"
 CALLBACK: Final = "/sign-in/callback"

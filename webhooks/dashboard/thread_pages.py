@@ -1,7 +1,7 @@
-"""The pages of threads: what waits for the viewer, all threads with search, one thread in detail, and transcripts."""
+"""The pages of threads, and the buttons on them."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
@@ -9,15 +9,63 @@ from urllib.parse import urlencode
 
 from fastapi import Request
 
+from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import PlangateError, Refused
 from bot.core.gate import Stage
+from bot.core.markdown.elements import shorten_line
 from bot.core.names import ThreadAddress
+from bot.core.turn import Verb
 from bot.service.overview.overview import Overview
-from bot.service.overview.thread_records import MOST_ROWS, USUAL_ROWS, ThreadPage, ThreadQuery
-from bot.service.overview.views import PlanVersion, ThreadDetail, ThreadSummary, WaitsFor
-from webhooks.dashboard.agent_chart import agent_blocks
-from webhooks.dashboard.pages import Answer, Page, Pages
-from webhooks.dashboard.visits import NotFound, Visit
+from bot.service.overview.thread_index import MOST_ROWS, USUAL_ROWS, ThreadPage, ThreadQuery
+from bot.service.overview.views import AgentNode, PlanVersion, ThreadDetail, ThreadSummary, WaitsFor
+from webhooks.dashboard.pages import Answer, NotAllowed, NotFound, Page, Pages, Visit
+from webhooks.dashboard.render import dollars
+
+# --- The agents of a thread as a picture: sessions side by side, as wide as they cost, and their sub-agents below
+#     them
+
+GAP: Final = 0.3
+"""Percent of the width between two blocks."""
+COLORS: Final = {"plan": "active", "work": "done", "code": "open"}
+"""The color of each type of agent, a class of style.css. Others are gray."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One agent. `x` and `width` are percentages of the width of the chart."""
+
+    x: float
+    width: float
+    row: int
+    color: str
+    label: str
+    amount: str
+
+
+def agent_blocks(agents: Sequence[AgentNode]) -> list[Block]:
+    """Return a block for each agent, a session before its sub-agents. No blocks if one agent did everything."""
+    total = sum(map(_size, agents))
+    if not total or sum(1 + len(agent.children) for agent in agents) < 2:
+        return []
+    return list(_blocks(agents, at=0.0, whole=total, width=100.0))
+
+
+def _blocks(agents: Sequence[AgentNode], *, at: float, whole: float, width: float, row: int = 0) -> Iterator[Block]:
+    """Yield the blocks of agents that share a width. A session's cost includes that of its sub-agents."""
+    whole = max(whole, sum(map(_size, agents)))
+    for agent in agents:
+        share = width * _size(agent) / whole
+        color = COLORS.get(agent.type, "quiet")
+        yield Block(round(at, 3), round(max(share - GAP, 0.1), 3), row, color, agent.name, dollars(agent.cost_usd))
+        yield from _blocks(agent.children, at=at, whole=_size(agent), width=share, row=row + 1)
+        at += share
+
+
+def _size(agent: AgentNode) -> float:
+    return agent.cost_usd or 0.0
+
+
+# --- The pages of threads: what waits for the viewer, all threads with search, one thread in detail, and transcripts
 
 FOR_PEOPLE: Final[Mapping[str, WaitsFor]] = {
     "Plans to decide on": WaitsFor.APPROVER,
@@ -218,3 +266,67 @@ async def transcript_state(reading: Overview, address: ThreadAddress, session: s
 
 def _state_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# --- The buttons of a thread's page: each posts a command as a comment, in the person's name, with the person's own
+#     token
+# Nothing here approves anything. The gate reads the comment on GitHub like any other, looks its author's role up, and
+# compares the digest (core/approval.py). The form carries the digest that the page showed, so that a person who looks
+# at
+# an older plan is shown the difference instead of deciding on a plan that they have not seen (PR5).
+
+COMMANDS: Final = frozenset({Verb.APPROVE, Verb.REJECT, Verb.STOP, Verb.RETRY})
+REASON_LENGTH: Final = 500
+
+
+def add_commands(pages: Pages) -> None:
+    """Add the address that the buttons post to."""
+    board = pages.dashboard
+
+    async def command(visit: Visit, request: Request, form: Mapping[str, str]) -> Answer:
+        address = await board.address(visit, request)
+        detail = await board.reading.detail(address)
+        verb = form.get("verb", "")
+        if verb not in COMMANDS or visit.session is None:
+            raise NotFound
+        if not visit.may_act(address.repository):
+            raise NotAllowed
+        if is_stale(detail, Verb(verb), form.get("digest", "")):
+            return stale_page(visit, address, detail, form.get("digest", ""))
+        session = visit.session
+        command_key = (str(address.repository), str(address.number), verb, form.get("position", ""))
+        async with session.command_lock:
+            if command_key not in session.posted:
+                mention = await board.reading.mention(address)
+                text = comment_text(mention, Verb(verb), form.get("digest", ""), form.get("reason", ""))
+                session.remember(command_key, await session.viewer.comment(address, text))
+        return f"{request.scope['path']}?posted={verb}"
+
+    pages.accept("/threads/{owner}/{name}/{number}", command)
+
+
+def is_stale(detail: ThreadDetail, verb: Verb, digest: str) -> bool:
+    """Return whether a command is about a plan that was superseded, or a decision about one that no longer waits."""
+    decides = verb in {Verb.APPROVE, Verb.REJECT}
+    waits = detail.summary.stage is Stage.AWAITING_APPROVAL and bool(digest)
+    return digest != (detail.summary.plan_digest or "") or (decides and not waits)
+
+
+def stale_page(visit: Visit, address: ThreadAddress, detail: ThreadDetail, digest: str) -> Page:
+    """Return the page for a command that came too late: the plan that the person saw beside the present one."""
+    seen = next((version for version in detail.plans if version.digest == digest), None)
+    values = thread_values(visit, address, detail, {}) | {"seen": seen}
+    return Page("stale.html", "This page was out of date", values, 409)
+
+
+def comment_text(mention: str, verb: Verb, digest: str, reason: str) -> str:
+    """Return the comment of a command. Its first line is the command; a reason is one line that can hold no other."""
+    match verb:
+        case Verb.APPROVE:
+            line = f"{mention} approve {digest}"
+        case Verb.REJECT:
+            why = shorten_line(with_visible_codepoints(" ".join(reason.split())), REASON_LENGTH)
+            line = f"{mention} reject {why}".rstrip()
+        case _:
+            line = f"{mention} {verb}"
+    return f"{line}\n\nSent from the Plangate dashboard."

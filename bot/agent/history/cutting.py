@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from bot.agent.history.escaping import escape_harness_markup
+from bot.core.brief import escape_harness_markup
 from bot.core.transcript import THINKING, Json, encode_json, result_text
 
 BYTES_PER_TOKEN: Final = 3

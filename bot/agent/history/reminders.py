@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from bot.agent.limits import WARN_AT
-from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import CallKind
+from bot.agent.permissions.tool_gate import CallKind, Mode
 from bot.agent.prompts import reminder_text
 from bot.agent.session import Session
 from bot.agent.tools.tool import ToolInput, relative

@@ -13,7 +13,7 @@ from typing import Any
 from bot.agent.history.cutting import BYTES_PER_TOKEN
 from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import Transient
-from bot.core.lines import shorten_line
+from bot.core.markdown.elements import shorten_line
 from bot.core.transcript import Json, finite_number
 from bot.ports import AnswerStarted, CallReceived, Delta, Usage
 

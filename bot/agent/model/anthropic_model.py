@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from bot.agent.async_iteration import iterate_within
 from bot.agent.model.answer import (
     MalformedAnswer,
     StreamedAnswer,
@@ -24,16 +23,31 @@ from bot.agent.model.answer import (
     refusal,
     usage_of,
 )
-from bot.agent.model.connection import Connection, OutgoingCall, direct_connection, report_silence
-from bot.agent.model.context_fields import COMPACTION
-from bot.agent.model.failures import LONGEST, LONGEST_WAIT, CallFailure, ErrorEvent, status_failure
-from bot.agent.model.features import Feature, refused_features, unsupported_abilities, without_features
-from bot.agent.model.refused_blocks import view_without_refused
-from bot.agent.model.request import parameters
+from bot.agent.model.connection import (
+    Connection,
+    OutgoingCall,
+    WorkloadIdentity,
+    direct_connection,
+    identity_failure,
+    report_silence,
+)
+from bot.agent.model.failures import (
+    LONGEST,
+    LONGEST_WAIT,
+    CallFailure,
+    ErrorEvent,
+    Feature,
+    refused_features,
+    status_failure,
+    unsupported_abilities,
+    view_without_refused,
+    without_features,
+)
+from bot.agent.model.request import COMPACTION, parameters
 from bot.agent.model.specs import ModelSpec, cost_usd, merge_listing, resolve
-from bot.agent.model.workload_identity import WorkloadIdentity, identity_failure
+from bot.agent.session_events import iterate_within
 from bot.core.errors import PlangateError
-from bot.core.lines import shorten_line
+from bot.core.markdown.elements import shorten_line
 from bot.core.transcript import Json
 from bot.ports import Abilities, AnswerCompleted, AnswerStarted, Clock, ModelEvent, ModelRequest, Notice, Replay
 

@@ -1,30 +1,190 @@
-"""Connection: the only path by which requests reach a server through the vendor's library (M7, M9).
-
-Anthropic's own client, and the library's clients that keep its paths (AnthropicAWS, Mantle, Foundry, Google Cloud),
-send the bytes that they are given: request N is a prefix of request N+1, and messages go out as they were stored (M3).
-The clients of Bedrock's InvokeModel and of Vertex rewrite the body, so they get a dictionary and serialize it; the
-content of a message stays the same. Measured with anthropic 2.12.
-"""
+"""Connection: the only path by which requests reach a server through the vendor's library (M7, M9)."""
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+import re
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from threading import Lock
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from urllib.parse import quote
 
-from bot.agent.async_iteration import iterate_within
 from bot.agent.model.answer import parse_object
-from bot.agent.model.failures import ErrorEvent
-from bot.agent.model.lazy_library import load_types_on_demand
+from bot.agent.model.failures import CallFailure, ErrorEvent, status_failure
 from bot.agent.model.request import body
-from bot.agent.model.workload_identity import WorkloadIdentity
+from bot.agent.session_events import iterate_within
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
+
+if TYPE_CHECKING:
+    from anthropic import WorkloadIdentityCredentials, WorkloadIdentityError
+
+# --- Imports the vendor's library without the modules that no request needs ------------------------------------------
+# `import anthropic` loads 2,600 modules of types, of which a client uses about 500. That takes 0.7 s of CPU and 40 MB
+# in
+# every process that asks a model. Here the library's packages of re-exports load what is asked of them, when it is
+# asked
+# (as by https://peps.python.org/pep-0562/). Every public name stays importable. Only ANTHROPIC_LOG has no effect.
+
+LIBRARY: Final = "anthropic"
+_LAZY: Final = re.compile(rf"{LIBRARY}(\.types(\..*)?)?")
+"""Packages whose `__init__` consists of re-exports."""
+_EXPORTS: Final = re.compile(r"^from (\.[\w.]*) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
+
+
+def load_types_on_demand() -> None:
+    """Make the first import of the library lazy. Has no effect if the library is loaded."""
+    if LIBRARY not in sys.modules and not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+class _Finder(MetaPathFinder):
+    """Finds the lazy packages of the library."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Return the spec of a lazy package, and None for every other module."""
+        spec = PathFinder.find_spec(name, path, target) if _LAZY.fullmatch(name) else None
+        if spec is None or spec.submodule_search_locations is None:
+            return None
+        spec.loader = _Loader()
+        return spec
+
+
+class _Loader(Loader):
+    """Loads a package by the names that it re-exports, and none of the modules that define them."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return the package."""
+        return _Package(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Record where each name of the package is defined."""
+        homes: dict[str, str] = {}
+        stars: list[str] = []
+        for home, several, single in _EXPORTS.findall(Path(str(module.__file__)).read_text()):
+            for export in filter(None, map(str.strip, (several or single).split(","))):
+                if export == "*":
+                    stars.insert(0, home)  # a later one overrides the others
+                else:
+                    homes[export.split(" as ")[-1]] = home
+        module.__dict__.update(_homes=homes, _stars=stars)
+
+
+class _Package(ModuleType):
+    """A package that imports a name when it is asked for it."""
+
+    def __getattr__(self, name: str) -> object:
+        """Return what the package exports under a name, or the submodule of that name."""
+        if name.startswith("__") and name not in self.__dict__.get("_homes", ()):
+            raise AttributeError(name)
+        home = self.__dict__.get("_homes", {}).get(name, "")
+        if home and home != ".":
+            value: object = getattr(import_module(home, self.__name__), name)
+        else:
+            value = self._import_submodule(name) or self._find_in_stars(name)
+        setattr(self, name, value)
+        return value
+
+    def _import_submodule(self, name: str) -> ModuleType | None:
+        full = f"{self.__name__}.{name}"
+        return import_module(full) if PathFinder.find_spec(full, self.__path__) else None
+
+    def _find_in_stars(self, name: str) -> object:
+        for star in self.__dict__["_stars"] if not name.startswith("_") else ():  # which a star never imports
+            module = import_module(star, self.__name__)
+            if hasattr(module, name):
+                return getattr(module, name)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+
+# --- Workload identity: a job or a service proves its identity and gets a token for the model, without any API key
+# GitHub's proof lasts minutes and Anthropic's token ten, so a fresh proof is fetched for every token. The library
+# requests one before the previous token expires (anthropic.WorkloadIdentityCredentials, measured with anthropic 2.12).
+
+AUDIENCE: Final = "https://api.anthropic.com"
+TIMEOUT: Final = 30.0
+"""Seconds for GitHub's answer."""
+_CURE: Final = (
+    "check the federation rule, organization, service account, ANTHROPIC_WORKSPACE_ID where the rule enables more than "
+    "one workspace, and the proof (in a job: id-token: write)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadIdentity:
+    """The identity to use for the model, and the source of its proof; the secret is a function."""
+
+    rule_id: str
+    organization_id: str
+    service_account_id: str
+    request_url: str
+    """The job's ACTIONS_ID_TOKEN_REQUEST_URL; if empty, `request_token` returns the proof itself."""
+    request_token: Callable[[], str] = field(repr=False)
+    workspace_id: str = ""
+    """The workspace to act in; required where the federation rule enables more than one."""
+
+    def credentials(self) -> "WorkloadIdentityCredentials":
+        """Return the library's credentials, which exchange tokens with the client's server."""
+        from anthropic import WorkloadIdentityCredentials
+
+        return WorkloadIdentityCredentials(
+            identity_token_provider=self.proof,
+            federation_rule_id=self.rule_id,
+            organization_id=self.organization_id,
+            service_account_id=self.service_account_id,
+            workspace_id=self.workspace_id or None,
+        )
+
+    def proof(self) -> str:
+        """Return a proof that is meant only for Anthropic, from GitHub or as it is stored locally; blocks.
+
+        Raises WorkloadIdentityError. https://docs.github.com/en/actions/reference/security/oidc
+        """
+        import httpx2
+        from anthropic import WorkloadIdentityError
+
+        if not self.request_url:
+            try:
+                return self.request_token().strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise WorkloadIdentityError(f"the proof cannot be read: {error}", status_code=401) from None
+        where = httpx2.URL(self.request_url).copy_merge_params({"audience": AUDIENCE})
+        try:
+            answer = httpx2.get(where, headers={"Authorization": f"bearer {self.request_token()}"}, timeout=TIMEOUT)
+        except httpx2.HTTPError as error:
+            raise WorkloadIdentityError(f"GitHub gave no proof of this job ({type(error).__name__})") from None
+        if answer.status_code != httpx2.codes.OK:
+            status = answer.status_code
+            raise WorkloadIdentityError(f"GitHub gave no proof of this job (HTTP {status})", status_code=status)
+        try:
+            return str(answer.json()["value"])
+        except (ValueError, KeyError, TypeError):
+            raise WorkloadIdentityError("GitHub answered with something else than a proof", status_code=200) from None
+
+
+def identity_failure(error: "WorkloadIdentityError") -> CallFailure:
+    """Classify a failed exchange: without an answer it can be retried, else the answer's status decides."""
+    if error.status_code is None:
+        return CallFailure(str(error), retryable=True)
+    failure = status_failure(error.status_code, "", str(error), {})
+    return CallFailure(str(error), failure.retryable, status=failure.status, fix=_CURE)
+
+
+# --- Connection: the only path by which requests reach a server through the vendor's library (M7, M9) ----------------
+# Anthropic's own client, and the library's clients that keep its paths (AnthropicAWS, Mantle, Foundry, Google Cloud),
+# send the bytes that they are given: request N is a prefix of request N+1, and messages go out as they were stored
+# (M3).
+# The clients of Bedrock's InvokeModel and of Vertex rewrite the body, so they get a dictionary and serialize it; the
+# content of a message stays the same. Measured with anthropic 2.12.
 
 if TYPE_CHECKING:
     from ssl import SSLContext

@@ -1,15 +1,26 @@
-"""Classifies a failed model call: try again, give up on the model, or stop (M9, L4).
-
-The library's classes are not enough: an error event after a 200 arrives as a plain APIStatusError with status 200,
-whose `type` holds the actual error, and a stall or a cut connection arrives as the transport's own error
-(https://platform.claude.com/docs/en/api/errors; measured with anthropic 2.12).
+"""What a failed model call means: try again, do without a feature or a block, give up on the model, or stop (M6, M9,
+L4).
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final
 
+from bot.agent.history.cutting import images, messages_since_answer, picture_digest
+from bot.agent.model.request import BINDING, CLEARING, COMPACTION, INTERLEAVED
+from bot.agent.model.specs import ModelSpec
 from bot.core.errors import PlangateError, Refused, TooLong, Transient
-from bot.core.lines import shorten_line
+from bot.core.exchange import HistoryView
+from bot.core.markdown.elements import shorten_line
+from bot.core.transcript import THINKING, Json
+from bot.ports import Replay
+
+# --- Classifies a failed model call: try again, give up on the model, or stop (M9, L4) -------------------------------
+# The library's classes are not enough: an error event after a 200 arrives as a plain APIStatusError with status 200,
+# whose `type` holds the actual error, and a stall or a cut connection arrives as the transport's own error
+# (https://platform.claude.com/docs/en/api/errors; measured with anthropic 2.12).
 
 LONGEST_WAIT = 60.0
 """The longest wait, in seconds, before the next try, whatever the server asks for."""
@@ -132,3 +143,142 @@ def _seconds(headers: dict[str, str]) -> float | None:
         except (KeyError, ValueError):
             continue
     return None
+
+
+# --- Features that a request can do without: what a compatible server or a proxy refuses is not sent again (M6, M12)
+# Rules: a 400 or 422 removes a feature if it names a beta or `context_management`, or reports an unknown field that
+# the
+# feature uses. Each feature is removed once per endpoint, so a request is repeated only a few times. A refusal that
+# says
+# the model lacks an ability removes it for that model. What the operator adds to each request (PLANGATE_EXTRA_BODY) is
+# never removed.
+
+_UNKNOWN: Final = re.compile(
+    r"extra inputs|extra_forbidden|additional propert"
+    r"|\b(unknown|unrecognized|unexpected|unsupported|invalid)\b.{0,20}\b(field|key|keyword|name|argument|parameter|property)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""How servers report an unknown field: pydantic, and the JSON decoders of Go, Rust and Google."""
+_SOME_BETA: Final = re.compile(r"anthropic-beta|\bbeta (flag|header|feature)", re.IGNORECASE)
+"""How a server refuses a beta without its name: Bedrock says "invalid beta flag"."""
+_UNSUPPORTED: Final = re.compile(r"\bnot (?:\w+ )?(?:support|available)|\bunsupported\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """Something that a request can do without; `terms` are the names of its fields and betas in errors."""
+
+    name: str
+    terms: tuple[str, ...]
+    without: Mapping[str, Any]
+    """The fields of a ModelSpec that keep it out of requests."""
+    beta: str = ""
+
+
+def _feature(name: str, *terms: str, beta: str = "", **without: Any) -> Feature:
+    return Feature(name, terms, MappingProxyType(without), beta)
+
+
+FEATURES: Final = (
+    _feature("clearing of old tool results", "context_management", beta=CLEARING, clears=False),
+    _feature("summaries by the service", "compaction", beta=COMPACTION, summarizes=False),
+    _feature("thinking between tool calls", beta=INTERLEAVED, interleaves=False),
+    _feature("control of thinking blocks", "block_binding", beta=BINDING, drops=False),
+    _feature("effort", "output_config.effort", efforts=()),
+    _feature("structured output", "output_config.format", "strict", structured=False),
+    _feature("output_config", "output_config", efforts=(), structured=False),
+    _feature("thinking", "thinking", thinking="none"),
+)
+"""In the order in which they are searched: a field before the object that contains it."""
+
+
+def refused_features(failure: CallFailure, fields: Mapping[str, Any], betas: Collection[str]) -> tuple[Feature, ...]:
+    """Return the features of a request that its refusal is about; none if it is about something else."""
+    if not failure.is_lasting or failure.place:
+        return ()
+    refused = tuple(feature for feature in FEATURES if feature.beta in betas and feature.beta in failure.text)
+    if refused:
+        return refused
+    used = set(_used_terms(fields))
+    for feature in FEATURES:
+        says_unknown = "context_management" in feature.terms or _UNKNOWN.search(failure.text)
+        if says_unknown and any(term in used and _names(failure.text, term) for term in feature.terms):
+            return (feature,)
+    if _SOME_BETA.search(failure.text):
+        return tuple(feature for feature in FEATURES if feature.beta in betas)
+    return ()
+
+
+def unsupported_abilities(failure: CallFailure, fields: Mapping[str, Any]) -> tuple[Feature, ...]:
+    """Return the narrowest ability, and of several the first, that a refusal says the model lacks; none if the request
+    does not use it.
+    """
+    if not failure.is_lasting or failure.place or not _UNSUPPORTED.search(failure.text):
+        return ()
+    used, text = set(_used_terms(fields)), failure.text.lower()
+    named = [feature for feature in FEATURES if feature.name in text and not used.isdisjoint(feature.terms)]
+    return tuple(sorted(named, key=lambda feature: (len(feature.without), text.index(feature.name)))[:1])
+
+
+def without_features(spec: ModelSpec, missing: Sequence[Feature]) -> ModelSpec:
+    """Return a spec whose requests use none of these features."""
+    for feature in missing:
+        spec = replace(spec, **feature.without)
+    return spec
+
+
+def _used_terms(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names that errors may use for a request's fields."""
+    yield from fields
+    yield from (f"output_config.{name}" for name in fields.get("output_config", ()))
+    yield from fields.get("thinking", ())
+    if any(tool.get("strict") for tool in fields.get("tools", ())):
+        yield "strict"
+
+
+def _names(text: str, term: str) -> bool:
+    """Return whether an error names a field of the body, of a tool, or of `thinking`, but not of a message."""
+    prefix = r"(?<![\w.])(?:body\.)?(?:tools\.\d+\.(?:\w+\.)?|thinking\.(?:\w+\.)?)?"
+    return re.search(rf"{prefix}{re.escape(term)}(?!\w)", text) is not None
+
+
+# --- How to send a history again of which the service refuses one block for good (L9, M3, M9) ------------------------
+# A refusal is read by what it points at (`messages.N.content.M`) and by the type of block that it names, never by its
+# sentence: thinking is left out, a picture becomes a note. A view only ever leaves out more, so a refusal is final if
+# nothing that it could be about is left.
+
+_THINKING: Final = re.compile(r"\b(?:redacted_)?thinking\b")
+_THINKING_BLOCK: Final = re.compile(rf"{_THINKING.pattern}\W{{1,2}}blocks?\b")
+_PICTURE: Final = re.compile(r"\b(?:image|picture)s?\b", re.IGNORECASE)
+
+
+def view_without_refused(
+    failure: CallFailure, view: HistoryView, sent: Sequence[Json], *, drops: bool
+) -> HistoryView | None:
+    """Return the view that leaves out what a refusal is about; None if it is about something else, or nothing is left.
+
+    `sent` are the messages as the service got them. `drops` says whether it can drop thinking by itself.
+    """
+    if not failure.is_lasting:
+        return None
+    blocks = _blocks_at(failure.place, sent)
+    named = _THINKING if failure.place else _THINKING_BLOCK
+    if named.search(failure.text) or any(block.get("type") in THINKING for block in blocks):
+        replay = Replay.MATCHING if drops and view.thinking is Replay.WHOLE else Replay.NONE
+        return replace(view, thinking=replay) if replay is not view.thinking else None
+    if not (_PICTURE.search(failure.text) or any(block.get("type") == "image" for block in blocks)):
+        return None
+    # The service often does not say which picture: then it is one of those that it has not accepted before.
+    for messages in ([{"content": blocks}], messages_since_answer(sent), sent):
+        if pictures := {picture_digest(image) for image in images(messages)}:
+            return replace(view, left_out=view.left_out | pictures)
+    return None
+
+
+def _blocks_at(place: Sequence[int], sent: Sequence[Json]) -> list[Json]:
+    """Return the block at a place in a request; none if there is none."""
+    blocks: list[Json] = list(sent[place[0] : place[0] + 1]) if place else []
+    for at in place[1:]:
+        content = blocks[0].get("content") if blocks else None
+        blocks = content[at : at + 1] if isinstance(content, list) else []
+    return blocks

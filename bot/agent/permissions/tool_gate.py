@@ -1,23 +1,166 @@
-"""The tool gate: may this call run, in this mode, under these rules? (P1, P4 layer 2, P7)
+"""The tool gate: may this call run, in this mode, under these rules? (P1, P4 layer 2, P7)"""
 
-Order: deny rules, ask rules, the mode's decision, allow rules. If nothing matches, the call is denied. In plan mode the
-mode's decision is final: deny and ask rules can narrow it, and no rule can widen it. `DECISIONS` holds the decisions of
-all modes, and the table in the docs is generated from it. `rule_paths` defines which paths a pattern reaches.
-"""
-
+import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Final
 
-from bot.agent.permissions import rule_paths
-from bot.agent.permissions.modes import Mode
-from bot.core.hosts import covers
-from bot.core.tool_rule import DOMAIN, FETCH, split_rule
+from bot.core.names import DOMAIN, FETCH, split_rule
+from bot.core.network import covers
+from bot.core.paths import is_path_covered, normalized_path
 from bot.core.transcript import Json
+
+# --- The permission modes and their cycle (P1) -----------------------------------------------------------------------
+
+
+class Mode(StrEnum):
+    """What a session may do without asking."""
+
+    PLAN = "plan"
+    DEFAULT = "default"
+    ACCEPT_EDITS = "acceptEdits"
+    BYPASS = "bypassPermissions"
+
+
+def next_mode(mode: Mode, *, bypass_available: bool) -> Mode:
+    """Return the next mode of the cycle default, acceptEdits, plan, bypassPermissions (if available)."""
+    cycle = [Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.PLAN, *([Mode.BYPASS] if bypass_available else [])]
+    return cycle[(cycle.index(mode) + 1) % len(cycle)] if mode in cycle else Mode.DEFAULT
+
+
+# --- Which paths a call names, and whether a rule's pattern matches them (P7) ----------------------------------------
+# Rules
+# - A rule for Read covers every tool that reads, and a rule for Edit every tool that writes.
+# - Patterns follow the same syntax as a plan's scope (core.paths): as in .gitignore, for any spelling of the path.
+# - A search of a folder is matched by the folder and by what it searches for there, not by every file below. A command
+#   is
+#   matched by the words that it spells out; a name that it computes is not seen. The sandbox is the boundary.
+
+FAMILIES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "Read": frozenset({"Read", "LS", "Glob", "Grep", "NotebookRead"}),
+        "Edit": frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"}),
+    }
+)
+"""Tools that a rule covers in addition to the tool that it names."""
+
+_OF_PATHS: Final = frozenset().union(*FAMILIES.values())
+_KEYS: Final = ("file_path", "notebook_path", "path")
+_IN_FOLDER: Final = ("pattern", "glob")
+_FOLDERS: Final = frozenset({"LS", "Glob", "Grep"})
+_SOME_FILE: Final = "\N{MIDDLE DOT}"
+_DEEPEST: Final = 32
+
+
+def applies_to(rule: str, tool: str) -> bool:
+    """Return whether a rule that names tool `rule` applies to `tool`."""
+    return tool == rule or tool in FAMILIES.get(rule, ())
+
+
+def about_paths(tool: str) -> bool:
+    """Return whether a tool's patterns are globs over paths."""
+    return tool in _OF_PATHS
+
+
+def relative_input(tool_input: Json, folder: str) -> Json:
+    """Return a call's input with its paths relative to the checkout, as rules are written."""
+    paths = {key: value for key in _KEYS if isinstance(value := tool_input.get(key), str)}
+    return tool_input | {key: _relative(value, folder) for key, value in paths.items()}
+
+
+def covers_paths(pattern: str, tool: str, tool_input: Json) -> bool:
+    """Return whether a pattern covers all paths that a call names, as an allow rule requires.
+
+    Paths outside the checkout are never covered.
+    """
+    paths = list(_call_paths(tool, tool_input))
+    inside = (normalized_path(path).partition("/")[0] != ".." and not path.startswith("/") for path in paths)
+    return all(inside) and all(is_path_covered(path, pattern) for path in paths)
+
+
+def within_paths(globs: Sequence[str], tool: str, tool_input: Json) -> bool:
+    """Return whether a call stays within some globs.
+
+    A folder does if a glob covers files directly in it.
+    """
+    if tool not in _OF_PATHS:
+        return True
+    folder = str(tool_input.get("path") or "")
+    inside = tool_input | {"path": posixpath.join(folder, _SOME_FILE)}
+    return any(
+        covers_paths(glob, tool, tool_input) or (tool in _FOLDERS and bool(folder) and covers_paths(glob, tool, inside))
+        for glob in globs
+    )
+
+
+def reaches(pattern: str, tool: str, tool_input: Json) -> bool:
+    """Return whether a pattern reaches any path that a call names, as deny and ask rules require."""
+    paths = list(_call_paths(tool, tool_input))
+    if tool in _FOLDERS:
+        paths += [f"{path}/{_SOME_FILE}" for path in paths[:1]]
+    return any(_is_reached(path, pattern) for path in paths)
+
+
+def named_by(pattern: str, command: str) -> bool:
+    """Return whether a shell line spells out a path that a pattern reaches.
+
+    The path may be a whole word or follow a sign such as = or :.
+    """
+    from bot.agent.permissions.shell_policy import program_names
+
+    words = {piece for word in program_names(command) for piece in (word, *re.split(r"[=:,@]", word)) if piece}
+    return any(_is_reached(word, pattern) or _may_be(word, pattern) for word in words)
+
+
+def _may_be(word: str, pattern: str) -> bool:
+    """Return whether the shell may expand a word to a name that matches the pattern."""
+    glob = re.sub(r"\[[^]/]+\]", "?", word)
+    return bool(set("*?{") & set(glob)) and is_path_covered(pattern, glob)
+
+
+def target_path(tool_input: Json) -> str:
+    """Return the file or folder that a call works on, as it is spelled in the call, or "" if it names none."""
+    return next((str(tool_input[key]) for key in _KEYS if tool_input.get(key)), "")
+
+
+def _call_paths(tool: str, tool_input: Json) -> Iterator[str]:
+    """List the paths that a call names: its file or folder, and what it searches for in there."""
+    target = target_path(tool_input) or "."
+    looked_for = [str(tool_input[key]) for key in _IN_FOLDER if tool_input.get(key)]
+    if tool == "Grep":
+        looked_for = [str(tool_input["glob"])] if tool_input.get("glob") else []
+    if tool != "Glob" or not looked_for:
+        yield target
+    yield from (posixpath.join(target, path) for path in looked_for)
+
+
+def _is_reached(path: str, pattern: str) -> bool:
+    """Return whether a pattern reaches a path.
+
+    For a path outside the checkout, any trailing part of it counts too.
+    """
+    if is_path_covered(path, pattern):
+        return True
+    parts = normalized_path(path).strip("/").split("/")[-_DEEPEST:]
+    outside = path.startswith(("/", "~")) or parts[0] == ".."
+    return outside and any(is_path_covered("/".join(parts[at:]), pattern) for at in range(1, len(parts)))
+
+
+def _relative(path: str, folder: str) -> str:
+    full = posixpath.normpath(posixpath.join(folder, path))
+    return posixpath.relpath(full, folder) if full == folder or full.startswith(f"{folder}/") else full
+
+
+# --- The tool gate: may this call run, in this mode, under these rules? (P1, P4 layer 2, P7) -------------------------
+# Order: deny rules, ask rules, the mode's decision, allow rules. If nothing matches, the call is denied. In plan mode
+# the
+# mode's decision is final: deny and ask rules can narrow it, and no rule can widen it. `DECISIONS` holds the decisions
+# of
+# all modes, and the table in the docs is generated from it. `rule_paths` defines which paths a pattern reaches.
 
 
 class CallKind(StrEnum):
@@ -150,10 +293,10 @@ class Rule:
 
         A Bash pattern with a star never covers a line that may hold more than one command.
         """
-        if self.pattern == "*" or not rule_paths.applies_to(self.tool, tool):
-            return rule_paths.applies_to(self.tool, tool)
-        if rule_paths.about_paths(tool):
-            return rule_paths.covers(self.pattern, tool, tool_input)
+        if self.pattern == "*" or not applies_to(self.tool, tool):
+            return applies_to(self.tool, tool)
+        if about_paths(tool):
+            return covers_paths(self.pattern, tool, tool_input)
         about = subject(tool, tool_input)
         return about == self.pattern if tool == "Bash" and _compound(about) else self._matches_subject(about)
 
@@ -163,12 +306,12 @@ class Rule:
         A command stays denied after ``cd x &&``, an assignment, or the name of a program that starts others. A denied
         path is also denied to a command that spells it out.
         """
-        if tool == "Bash" and rule_paths.about_paths(self.tool) and self.pattern != "*":
+        if tool == "Bash" and about_paths(self.tool) and self.pattern != "*":
             return self._named_by(subject(tool, tool_input))
-        if self.pattern == "*" or not rule_paths.applies_to(self.tool, tool):
-            return rule_paths.applies_to(self.tool, tool)
-        if rule_paths.about_paths(tool):
-            return rule_paths.reaches(self.pattern, tool, tool_input)
+        if self.pattern == "*" or not applies_to(self.tool, tool):
+            return applies_to(self.tool, tool)
+        if about_paths(tool):
+            return reaches(self.pattern, tool, tool_input)
         about = subject(tool, tool_input)
         parts = _parts(about) if tool == "Bash" else ()
         return any(map(self._matches_subject, (about, *parts)))
@@ -180,8 +323,8 @@ class Rule:
         """
         from bot.agent.permissions.shell_policy import is_read_only
 
-        writes = rule_paths.applies_to("Edit", self.tool)
-        return rule_paths.named_by(self.pattern, command) and not (writes and is_read_only(command))
+        writes = applies_to("Edit", self.tool)
+        return named_by(self.pattern, command) and not (writes and is_read_only(command))
 
     def _matches_subject(self, subject: str) -> bool:
         """Return whether the pattern matches one command or path.
@@ -260,7 +403,7 @@ def subject(tool: str, tool_input: Json) -> str:
     """Return the subject of a call: what people are asked about, and what a permission for the plan covers."""
     if key := _SUBJECT.get(tool):
         return str(tool_input.get(key, "")).strip()
-    return rule_paths.target_path(tool_input)
+    return target_path(tool_input)
 
 
 def _compound(command: str) -> bool:

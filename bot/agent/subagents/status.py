@@ -1,14 +1,15 @@
-"""Tracks one sub-agent: its row for people, and its report for the parent (S3, S5, S11a, S12)."""
+"""The state of sub-agents: rows for people, remedies for trouble, and metrics (S3, S5, S11-S13)."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Final
 
 from bot.agent.dispatch import RESULT_LIMIT
-from bot.agent.history.escaping import as_data
-from bot.agent.limits import USES, Resource
+from bot.agent.limits import USES, Monitor, Resource
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
 from bot.agent.resources import SessionResources
 from bot.agent.session import Session
@@ -28,12 +29,96 @@ from bot.agent.session_events import (
     ToolProgressed,
     ToolStarted,
 )
-from bot.agent.subagents.recovery import Trouble
+from bot.core.brief import as_data
 from bot.core.errors import PlangateError
 from bot.core.names import AgentId
-from bot.core.transcript import text_of, tool_calls
+from bot.core.transcript import Json, text_of, tool_calls
 from bot.core.work import MergeResult
 from bot.ports import ToolOutput
+
+# --- Recovery: the remedies for each kind of a sub-agent's trouble, as one table (S11) -------------------------------
+# Other parts handle two kinds first: dispatch returns a tool's error to the model, and the client retries a model that
+# cannot be reached and then switches to its fallback. What remains goes to the parent. A sub-agent that was
+# interrupted
+# with its process resumes when its call is made again (resuming).
+
+RAISE: Final = 1.5
+"""Factor by which a limit, or the time of a second try, is raised."""
+PARTS: Final = 2
+"""Number of parts into which a task is split after it exhausted its limits."""
+
+
+class Trouble(StrEnum):
+    """Kinds of trouble."""
+
+    TIMEOUT = "timeout"
+    LIMIT = "limit"
+    DENIED = "permission denied"
+    TOOL = "tool error"
+    MODEL = "model communication"
+    INTERRUPTED = "interrupted"
+    OTHER = "other"
+
+
+class Remedy(StrEnum):
+    """Responses to trouble."""
+
+    SMALLER = "once more, with a smaller task and more time"
+    RAISE = "the limit is raised"
+    SPLIT = "the task is split into parts, one after the other"
+    MODEL = "the model is told"
+    GO_ON = "it goes on where it was, or begins again"
+    PARENT = "the parent is told"
+
+
+TABLE: Final[Mapping[Trouble, tuple[Remedy, ...]]] = MappingProxyType(
+    {
+        Trouble.TIMEOUT: (Remedy.SMALLER,),
+        Trouble.LIMIT: (Remedy.RAISE, Remedy.RAISE, Remedy.SPLIT),
+        Trouble.DENIED: (),
+        Trouble.TOOL: (Remedy.MODEL,),
+        Trouble.MODEL: (),
+        Trouble.INTERRUPTED: (Remedy.GO_ON,),
+        Trouble.OTHER: (),
+    }
+)
+"""Remedies of each trouble, in order. Once they are used up, the parent is told."""
+
+
+def remedy(trouble: Trouble, times: int) -> Remedy:
+    """Return the remedy for a trouble that occurred `times` times before. Defined for every input."""
+    row = TABLE[trouble]
+    if trouble is Trouble.TOOL:
+        return Remedy.MODEL
+    return row[times] if times < len(row) else Remedy.PARENT
+
+
+def trouble_of(ended: Ended) -> Trouble:
+    """Return the kind of trouble that an end without an answer is."""
+    match ended.end, ended.limit:
+        case End.LIMIT, Resource.SECONDS | Resource.IDLE:
+            return Trouble.TIMEOUT
+        case End.LIMIT, Resource():
+            return Trouble.LIMIT
+        case End.FAILED, _:
+            return Trouble.MODEL
+        case _:
+            return Trouble.OTHER
+
+
+def raise_requested_limit(monitor: Monitor, troubles: Counter[Trouble], resource: Resource) -> bool:
+    """Raise a limit that a sub-agent asks for (resource_request), as often as the table allows. Return whether it was.
+
+    A request counts as trouble with a limit.
+    """
+    if remedy(Trouble.LIMIT, troubles[Trouble.LIMIT]) is not Remedy.RAISE:
+        return False
+    troubles[Trouble.LIMIT] += 1
+    monitor.raise_limit(resource, RAISE)
+    return True
+
+
+# --- Tracks one sub-agent: its row for people, and its report for the parent (S3, S5, S11a, S12) ---------------------
 
 DENIED: Final = "Denied:"
 SHOWN: Final = 20
@@ -216,3 +301,83 @@ def _path_list(paths: Sequence[str]) -> str:
     fitting = sum(size <= NAMES_ROOM for size in accumulate(len(name) + 2 for name in names))
     more = f" and {len(names) - fitting:,} more" if fitting < len(names) else ""
     return ", ".join(names[:fitting]) + more
+
+
+# --- Metrics of a session's sub-agents, and the hints that follow from them (S13) ------------------------------------
+
+SAMPLES: Final = 100
+_LOW_SUCCESS: Final = 0.9
+_LONG_SECONDS: Final = 30.0
+_LOW_CONCURRENCY: Final = 2.0
+
+
+@dataclass(slots=True)
+class Metrics:
+    """Counts over all sub-agents of one session."""
+
+    started: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    most: int = 0
+    uses: Counter[Resource] = field(default_factory=Counter)
+    utilization: Counter[Resource] = field(default_factory=Counter)
+    """Percent of each limit used by the sub-agent that came closest to it."""
+    recoveries: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(trouble, outcome) -> number of occurrences."""
+    _samples: deque[int] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+
+    def sample(self, rows: Mapping[AgentId, AgentChanged]) -> None:
+        """Record how many sub-agents run now."""
+        running = sum(row.state is Lifecycle.RUNNING for row in rows.values())
+        self.most = max(self.most, running)
+        self._samples.append(running)
+
+    def finish(self, watch: SubagentStatus) -> None:
+        """Record one sub-agent that has ended in any way."""
+        row = watch.row
+        self.succeeded += row.state is Lifecycle.COMPLETED
+        self.failed += row.state is not Lifecycle.COMPLETED
+        self.seconds += row.seconds
+        self.uses.update(watch.uses)
+        self.uses[Resource.TOOL_CALLS] += row.tool_calls
+        self.uses[Resource.CONTEXT] += row.tokens
+        self.utilization |= Counter(watch.utilization)
+        self.recoveries.update((recovery.trouble, str(recovery.outcome)) for recovery in watch.recoveries)
+
+    @property
+    def concurrency(self) -> float:
+        """Mean number running at once, over the recent samples in which any ran."""
+        busy = [sample for sample in self._samples if sample]
+        return sum(busy) / len(busy) if busy else 0.0
+
+    def hints(self) -> list[str]:
+        """Return hints, each after its priority, the most urgent first. Empty if no sub-agent has ended."""
+        ended = self.succeeded + self.failed
+        if not ended:
+            return []
+        mean, rate = self.seconds / ended, self.succeeded / ended
+        hints = []
+        if rate < _LOW_SUCCESS:
+            hints.append(f"high: only {rate:.0%} of the sub-agents succeeded: look at why they fail")
+        if mean > _LONG_SECONDS:
+            hints.append(f"medium: a sub-agent takes {mean:.0f} s on average: give smaller tasks")
+        if ended > 1 and self.concurrency < _LOW_CONCURRENCY:
+            hints.append(f"low: {self.concurrency:.1f} ran at once on average: send independent tasks in one message")
+        return hints
+
+    def facts(self) -> Json:
+        """Return all metrics in the form that a log or a journal stores."""
+        ended = self.succeeded + self.failed
+        return {
+            "started": self.started,
+            "succeeded": self.succeeded,
+            "failed": self.failed,
+            "mean_seconds": round(self.seconds / ended, 1) if ended else 0.0,
+            "most_at_once": self.most,
+            "mean_at_once": round(self.concurrency, 1),
+            "uses": {str(resource): count for resource, count in sorted(self.uses.items()) if count},
+            "utilisation": {str(resource): percent for resource, percent in sorted(self.utilization.items())},
+            "recoveries": {f"{trouble}: {outcome}": n for (trouble, outcome), n in sorted(self.recoveries.items())},
+            "hints": self.hints(),
+        }

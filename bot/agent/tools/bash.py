@@ -7,8 +7,7 @@ from typing import Final
 
 from pydantic import Field
 
-from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import CallKind
+from bot.agent.permissions.tool_gate import CallKind, Mode
 from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolSink, run_in_toolhost
 from bot.ports import ToolOutput
 

@@ -8,11 +8,10 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
 
-from bot.agent.history.escaping import as_data
 from bot.agent.permissions.tool_gate import CallKind
-from bot.agent.repository_reads import BYTES, CALLS, GITHUB_READ, RepositoryReads
+from bot.agent.resources import BYTES, CALLS, GITHUB_READ, RepositoryReads
 from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolSink
-from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
+from bot.core.brief import Passage, RepositoryQuery, RepositoryText, Topic, as_data
 from bot.ports import ToolOutput
 
 LONGEST: Final = 60_000

@@ -5,16 +5,12 @@ from functools import cache
 from typing import Any, Final
 
 from bot.agent.resources import SessionResources
-from bot.agent.tools.ask_user import ASK
 from bot.agent.tools.bash import BASH, BASH_OUTPUT, KILL_SHELL
-from bot.agent.tools.exit_plan_mode import PLAN
-from bot.agent.tools.file_edits import EDIT, MULTI_EDIT, NOTEBOOK_EDIT, WRITE
-from bot.agent.tools.file_reads import GLOB, GREP, LS, NOTEBOOK_READ, READ
+from bot.agent.tools.files import EDIT, GLOB, GREP, LS, MULTI_EDIT, NOTEBOOK_EDIT, NOTEBOOK_READ, READ, WRITE
 from bot.agent.tools.github_read import GITHUB_READ_TOOL
-from bot.agent.tools.todo import TODO_READ, TODO_WRITE
+from bot.agent.tools.session_tools import ASK, PLAN, TODO_READ, TODO_WRITE
 from bot.agent.tools.tool import Tool, ToolInput
-from bot.agent.tools.web_fetch import WEB_FETCH
-from bot.agent.tools.web_search import WEB_SEARCH
+from bot.agent.tools.web import WEB_FETCH, WEB_SEARCH
 from bot.core.transcript import Json
 
 LOOKING = (READ, NOTEBOOK_READ, LS, GLOB, GREP, BASH)

@@ -11,13 +11,10 @@ from pydantic import BaseModel, ConfigDict
 
 from bot.agent.light_calls import LightCalls
 from bot.agent.limits import Resource
-from bot.agent.network_log import NetworkLog
-from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.rehearsal import Rehearsal
-from bot.agent.permissions.tool_gate import CallKind
-from bot.agent.prompts.memory import ProjectMemory
-from bot.agent.repository_reads import RepositoryReads
-from bot.agent.scope import ScopeWatch
+from bot.agent.permissions.plan_mode import Rehearsal
+from bot.agent.permissions.tool_gate import CallKind, Mode
+from bot.agent.prompts.environment_text import ProjectMemory
+from bot.agent.resources import NetworkLog, RepositoryReads, ScopeWatch
 from bot.agent.session_events import AgentEvent
 from bot.core.maintenance import PlanLimits
 from bot.core.transcript import Json

@@ -1,10 +1,7 @@
-"""Parse Markdown as GitHub does, in bounded time (https://github.github.com/gfm/).
-
-On some hostile texts, markdown-it-py takes time quadratic in their length, unlike GitHub's own parser. Every step of a
-parse is counted, and a text that needs more steps than a multiple of its length is not read at all.
-"""
+"""Parses Markdown as GitHub does, in bounded time (https://github.github.com/gfm/)."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import SimpleNamespace
@@ -21,8 +18,102 @@ from markdown_it.rules_inline import StateInline, html_inline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
-from bot.core.markdown.footnotes import with_footnotes
-from bot.core.markdown.steps import Steps, TooComplex
+# --- Bound the work caused by a text by counting steps, so that every machine takes the same steps for the same text
+
+_STEPS_OF_A_CHARACTER: Final = 4
+_STEPS_OF_A_TEXT: Final = 4_000
+_CHARACTERS_OF_A_STEP: Final = 100
+"""Characters that a pattern scans in the time of one step."""
+
+
+class TooComplex(Exception):
+    """A text takes more steps to read than its length justifies. The functions of this package handle it."""
+
+
+class Steps:
+    """The steps that the parse of a text may still take."""
+
+    def __init__(self, characters: int) -> None:
+        self.left = _STEPS_OF_A_TEXT + _STEPS_OF_A_CHARACTER * characters
+
+    def spend(self, steps: int = 1) -> None:
+        """Count steps. Raises TooComplex if there are too many."""
+        self.left -= steps
+        if self.left < 0:
+            raise TooComplex
+
+    def scan(self, characters: int) -> None:
+        """Count the characters that a pattern scanned without a match."""
+        self.spend(characters // _CHARACTERS_OF_A_STEP)
+
+
+# --- Footnotes as GitHub reads them: blocks in the text that are shown, if at all, at its end ------------------------
+# A definition that nothing refers to is not shown, so it can hide text (X1).
+#
+# https://docs.github.com/en/get-started/writing-on-github/getting-started-with-writing-and-formatting-on-github/basic-
+# writing-and-formatting-syntax#footnotes
+
+OPEN: Final = "footnote_open"
+CLOSE: Final = "footnote_close"
+
+_DEFINITION: Final = re.compile(r"\[\^([^\s\[\]]{1,200})\]:[ \t]*")
+_REFERENCE: Final = re.compile(r"\[\^([^\s\[\]]{1,200})\]")
+ADDRESS: Final = re.compile(r"(?:https?://|ftp://|www\.)\S+", re.IGNORECASE)
+"""A bare address, which GitHub makes a link."""
+_INDENT: Final = 4
+"""Columns by which the further blocks of a footnote are indented."""
+
+
+def with_footnotes(parser: "MarkdownIt") -> "MarkdownIt":
+    """Return the parser, set up to read footnote definitions as blocks. The opening token's info is the label."""
+    parser.block.ruler.before(
+        "reference", "footnote", _definition, {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    )
+    return parser
+
+
+def references(children: "Sequence[Token]") -> set[str]:
+    """Return the labels of the footnotes that a paragraph refers to. Addresses contain no references."""
+    text, in_address = "", False
+    for child in children:
+        if child.type == "link_open":
+            in_address = child.info == "auto"
+        elif child.type == "link_close":
+            in_address = False
+        text += child.content if child.type == "text" and not in_address else " "
+    return {label.casefold() for label in _REFERENCE.findall(ADDRESS.sub(" ", text))}
+
+
+def _definition(state: "StateBlock", start: int, end: int, silent: bool) -> bool:
+    """Read one definition and the blocks in it, following the parser's rule protocol."""
+    if state.is_code_block(start):
+        return False
+    begin = state.bMarks[start] + state.tShift[start]
+    match = _DEFINITION.match(state.src, begin, state.eMarks[start])
+    if match is None or silent:
+        return match is not None
+    opened = state.push(OPEN, "", 1)
+    opened.info = match.group(1).casefold()
+    _content(state, start, end, at=match.end())
+    state.push(CLOSE, "", -1)
+    return True
+
+
+def _content(state: "StateBlock", start: int, end: int, *, at: int) -> None:
+    """Read the blocks of a footnote. The first one begins after its label."""
+    saved = state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType
+    state.blkIndent += _INDENT
+    state.bMarks[start], state.tShift[start], state.sCount[start] = at, 0, state.blkIndent
+    state.parentType = "footnote"
+    state.md.block.tokenize(state, start, end)
+    state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType = saved
+    state.blkIndent -= _INDENT
+
+
+# --- Parse Markdown as GitHub does, in bounded time (https://github.github.com/gfm/) ---------------------------------
+# On some hostile texts, markdown-it-py takes time quadratic in their length, unlike GitHub's own parser. Every step of
+# a
+# parse is counted, and a text that needs more steps than a multiple of its length is not read at all.
 
 _STEPS_OF_A_PARAGRAPH: Final = 4
 """Steps that one paragraph, heading, or table cell costs."""

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from bot.core.codepoints import with_invisible_entities_decoded, with_visible_codepoints
-from bot.core.command import mention_pattern
-from bot.core.markdown.drawings import diagram, formulas, in_sight, language_of
 from bot.core.markdown.elements import fenced_block
-from bot.core.markdown.steps import TooComplex
+from bot.core.markdown.gfm import TooComplex
+from bot.core.markdown.markup import diagram, formulas, in_sight, language_of
 from bot.core.markdown.visible import newlines
 from bot.core.plan import disarm_text
+from bot.core.turn import mention_pattern
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

@@ -13,14 +13,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from bot.core.codepoints import with_visible_codepoints, without_invisible_runs
-from bot.core.command import mention_pattern, text_to_bot
-from bot.core.markdown import footnotes
-from bot.core.markdown.drawings import diagram, formulas, in_sight, language_of
+from bot.core.markdown import gfm
 from bot.core.markdown.elements import fenced_block
-from bot.core.markdown.footnotes import ADDRESS, references
-from bot.core.markdown.markup import Hiding, Markup
-from bot.core.markdown.steps import Steps, TooComplex
-from bot.core.secrets.folding import alphanumerics, lowercase_in_place
+from bot.core.markdown.gfm import ADDRESS, Steps, TooComplex, references
+from bot.core.markdown.markup import Hiding, Markup, diagram, formulas, in_sight, language_of
+from bot.core.secrets.known import alphanumerics, lowercase_in_place
+from bot.core.turn import mention_pattern, text_to_bot
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -207,10 +205,10 @@ class _Page:
                 self._emit(" | ".join(cells), blank=False)
             case "table_close":
                 self.lines.append("")
-            case footnotes.OPEN:
+            case gfm.OPEN:
                 self.around.append((token.info, self.lines))
                 self.lines = []
-            case footnotes.CLOSE:
+            case gfm.CLOSE:
                 label, around = self.around.pop()
                 self.notes.append((label, self.lines))
                 self.lines = around

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from bot.core.consumption import Consumption
 from bot.core.notes import Heard
 from bot.core.thread.entry_step import EntryStep
+from bot.core.work import Consumption
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
-from bot.core.entry import JournaledTurn
 from bot.core.errors import Broken
 from bot.core.events import JournalEvent
 from bot.core.gate import Thread
-from bot.core.moves import Noted, Outgrew, Planned, Requested, Resumed, Retried, Stopped
+from bot.core.moves import JournaledTurn, Noted, Outgrew, Planned, Requested, Resumed, Retried, Stopped
 from bot.core.notes import Heard
 from bot.core.plan import PlanDocument
 

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
 from bot.core import moves, notes
-from bot.core.entry import JournaledTurn
 from bot.core.events import JournalEvent
 from bot.core.maintenance import ASKED
+from bot.core.moves import JournaledTurn
 from bot.core.thread.entry_step import NEVER, EntryStep
 
 ISSUE: Final = "issue"

@@ -5,9 +5,8 @@ from datetime import datetime
 from typing import TypeAlias
 
 from bot.core import moves
-from bot.core.entry import JournaledTurn
 from bot.core.gate import Move
-from bot.core.moves import Executed, Noted, Requested
+from bot.core.moves import Executed, JournaledTurn, Noted, Requested
 from bot.core.names import CommitId, SessionId
 from bot.core.notes import Prepared
 from bot.core.plan import Hidden, PlanDocument

@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Final
 
 from bot.core import moves, notes
-from bot.core.entry import Entry
 from bot.core.events import JournalEvent, decode_entries
 from bot.core.gate import ON_ENTER, TRANSITIONS, WAITS_FOR_PEOPLE, Event, Move, Stage, Thread, step
+from bot.core.moves import Entry
 from bot.core.notes import Note
 from bot.core.thread.approval import ApprovalState
 from bot.core.thread.costs import CostState

@@ -1,24 +1,124 @@
-"""Keeps the thread index in step with the journals: at each append in this process, and at each listing of threads."""
+"""Keeps the thread index in step with the journals, and reads journals for people."""
 
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final
 
-from bot.core.entry import Entry
-from bot.core.errors import PlangateError
-from bot.core.names import ThreadAddress
+from bot.clock import SystemClock
+from bot.core.errors import PlangateError, Transient
+from bot.core.moves import Entry
+from bot.core.names import ThreadAddress, ThreadNumber
 from bot.core.secrets.redaction import Redactor
+from bot.core.transcript import Json
+from bot.ports import Clock, Journal
 from bot.service.connections import InstallationListing
-from bot.service.overview.announcements import Announcements
-from bot.service.overview.cost_lines import bookings
-from bot.service.overview.thread_history import journal_steps
-from bot.service.overview.thread_index import ThreadIndex
-from bot.service.overview.thread_records import RecordOrigin, ThreadRecord
+from bot.service.overview.agent_tree import bookings, journal_steps
+from bot.service.overview.thread_index import RecordOrigin, ThreadIndex, ThreadRecord
 from bot.service.overview.thread_views import summarize, task_view
 from bot.service.overview.views import redact_view
+
+# --- Wakes listeners to news of threads in this process. It carries no content: a listener reads what is there -------
+
+Sees = Callable[[int], bool]
+
+
+@dataclass(slots=True)
+class Announcements:
+    """The listeners of each thread, and of the list of all threads. All methods belong to one event loop."""
+
+    _listeners: dict[tuple[int, int], set[asyncio.Event]] = field(default_factory=lambda: defaultdict(set))
+    _of_list: dict[asyncio.Event, Sees] = field(default_factory=dict)
+
+    def announce(self, address: ThreadAddress) -> None:
+        """Wake every listener of a thread: its journal was written to."""
+        for news in self._listeners.get((address.repository, address.number), ()):
+            news.set()
+
+    def announce_list(self, repository: int) -> None:
+        """Wake the listeners of the list who may see a repository: the thread index has changed there."""
+        for news, sees in self._of_list.items():
+            if sees(repository):
+                news.set()
+
+    @contextmanager
+    def subscribe(self, address: ThreadAddress) -> Iterator[asyncio.Event]:
+        """Yield an event that is set at each announcement of a thread while the context is open."""
+        key, news = (address.repository, address.number), asyncio.Event()
+        self._listeners[key].add(news)
+        try:
+            yield news
+        finally:
+            self._listeners[key].discard(news)
+            if not self._listeners[key]:
+                del self._listeners[key]
+
+    @contextmanager
+    def subscribe_to_list(self, sees: Sees) -> Iterator[asyncio.Event]:
+        """Yield an event that is set at each announcement of the list while the context is open.
+
+        `sees` returns whether the listener may see a repository, by its numeric id. What they may not see wakes nobody:
+        they could tell from the time of a sign of life that something happened there.
+        """
+        news = asyncio.Event()
+        self._of_list[news] = sees
+        try:
+            yield news
+        finally:
+            del self._of_list[news]
+
+
+# --- Reads journals for people: from what this process has seen, and from the remote at most every few seconds -------
+
+LOOK_SECONDS: Final = 15.0
+"""Minimum seconds between two reads of a thread from the remote, however many people check it. Appends of this
+process are seen at once, and those of other processes, such as jobs of GitHub Actions, after this time at most."""
+REMEMBERED_THREADS: Final = 1_000
+"""Threads whose last read is remembered."""
+
+
+@dataclass(slots=True)
+class JournalReader:
+    """The journals as people read them. All methods belong to one event loop."""
+
+    open_journal: Callable[[ThreadAddress], Awaitable[Journal]]
+    """Returns the journal that holds a thread. Raises Transient or Refused if its repository is out of reach."""
+    clock: Clock = field(default_factory=SystemClock)
+    _read_at: dict[tuple[int, int], float] = field(init=False, default_factory=dict)
+    _locks: dict[tuple[int, int], asyncio.Lock] = field(init=False, default_factory=dict)
+
+    async def entries(self, address: ThreadAddress) -> Sequence[Entry]:
+        """Return the entries of a thread; as they were last seen if GitHub does not answer now.
+
+        Raises Unreadable if an entry was altered, and Transient or Refused if nothing was ever seen.
+        """
+        key, thread = (address.repository, address.number), ThreadNumber(address.number)
+        journal = await self.open_journal(address)
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            if self.clock.monotonic() - self._read_at.get(key, float("-inf")) < LOOK_SECONDS:
+                return await journal.cached_entries(thread)
+            self._remember(key)
+            try:
+                return await journal.read(thread)
+            except Transient:
+                return await journal.cached_entries(thread)
+
+    def _remember(self, key: tuple[int, int]) -> None:
+        self._read_at.pop(key, None)
+        self._read_at[key] = self.clock.monotonic()
+        while len(self._read_at) > REMEMBERED_THREADS:
+            oldest = next(iter(self._read_at))
+            del self._read_at[oldest]
+            if oldest in self._locks and not self._locks[oldest].locked():
+                del self._locks[oldest]
+
+
+# --- Keeps the thread index in step with the journals: at each append in this process, and at each listing of threads
 
 _log: Final = logging.getLogger(__name__)
 
@@ -94,3 +194,40 @@ def thread_record(address: ThreadAddress, entries: Sequence[Entry], server_url: 
 
 def _origin(address: ThreadAddress, entries: Sequence[Entry]) -> RecordOrigin:
     return RecordOrigin(entries[-1].chain_hash if entries else "", address.full_name, address.installation)
+
+
+# --- A journal that passes every append on to the recorder of the thread index once the append is durable ------------
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingJournal:
+    """The Journal port: the journal of one thread's repository, and the recorder of that thread's appends."""
+
+    journal: Journal
+    address: ThreadAddress
+    recorder: "Recorder | None"
+    """None in a process that shows nobody a list of threads."""
+
+    async def read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
+        """Return all entries, checked."""
+        return await self.journal.read(thread)
+
+    async def cached_entries(self, thread: ThreadNumber) -> tuple[Entry, ...]:
+        """Return the entries as of the last read or append."""
+        return await self.journal.cached_entries(thread)
+
+    async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
+        """Add entries after `expected`, and pass the journal on."""
+        position = await self.journal.append(thread, expected, entries)
+        if self.recorder is not None:
+            with suppress(PlangateError):  # the append is durable, even if it cannot be read back now
+                await self.recorder.record(self.address, await self.journal.cached_entries(thread))
+        return position
+
+    async def threads(self) -> tuple[ThreadNumber, ...]:
+        """List every thread that has a journal."""
+        return await self.journal.threads()
+
+    async def since(self, moment: datetime) -> Mapping[ThreadNumber, tuple[Entry, ...]]:
+        """Return the entries of every readable thread written to since `moment`."""
+        return await self.journal.since(moment)

@@ -1,29 +1,92 @@
-"""The thread index, from which lists of threads are read, in SQL that SQLite and PostgreSQL both understand.
-
-The journals are the source of truth. Each record names the journal entry that it was computed from, and a process
-computes every record again when it first lists the threads. So a lost, damaged, or altered index costs time, and no
-fact. `file_index.py` and `postgres_index.py` add connections and what differs between the databases.
-"""
+"""The thread index, from which lists of threads are read, in SQLite or PostgreSQL."""
 
 import json
+import logging
+import os
+import sqlite3
+import threading
 import zlib
 from abc import ABC, abstractmethod
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, dataclass, field
 from datetime import UTC, date, datetime
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar
 
 from bot.core.errors import Refused
+from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
-from bot.service.overview.cost_lines import Booking
-from bot.service.overview.thread_records import MOST_ROWS, RecordOrigin, ThreadPage, ThreadQuery, ThreadRecord
-from bot.service.overview.views import TaskView, ThreadSummary
+from bot.service.overview.agent_tree import Booking
+from bot.service.overview.views import TaskView, ThreadSummary, WaitsFor
+from bot.store.postgres.database import CONNECT_SECONDS, as_transient
 
 if TYPE_CHECKING:
+    from psycopg import Connection
     from pydantic import TypeAdapter
+
+# --- What the thread index keeps of each thread, and what it is asked ------------------------------------------------
+
+MOST_ROWS: Final = 100
+"""Most threads on one page."""
+USUAL_ROWS: Final = 50
+
+
+class RecordOrigin(NamedTuple):
+    """What a record was computed from."""
+
+    chain_hash: str
+    """The chain hash of the newest entry, which covers the whole journal."""
+    repository: str
+    """``owner/name`` at that time."""
+    installation: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRecord:
+    """What the index keeps of one thread."""
+
+    address: ThreadAddress
+    chain_hash: str
+    summary: ThreadSummary
+    bookings: tuple[Booking, ...]
+    task: TaskView | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadQuery:
+    """Which threads to list. An empty filter lets every thread through."""
+
+    repository: str = ""
+    """``owner/name``, in any case."""
+    stages: frozenset[Stage] = frozenset()
+    waiting_for: frozenset[WaitsFor] = frozenset()
+    search: str = ""
+    """Words that all have to be in the title, the name, the number, or the requester's login, in any case."""
+    visible: Collection[int] | None = None
+    """The numeric ids of the repositories that the viewer may see; None for all."""
+    limit: int = USUAL_ROWS
+    after: str = ""
+    """`ThreadPage.next` of the page before; "" for the first page."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadPage:
+    """One page of threads, the ones that changed last first."""
+
+    threads: tuple[ThreadSummary, ...]
+    total: int
+    """Number of threads on all pages."""
+    next: str | None
+    """The cursor of the next page; None on the last one."""
+
+
+# --- The thread index, from which lists of threads are read, in SQL that SQLite and PostgreSQL both understand -------
+# The journals are the source of truth. Each record names the journal entry that it was computed from, and a process
+# computes every record again when it first lists the threads. So a lost, damaged, or altered index costs time, and no
+# fact. `file_index.py` and `postgres_index.py` add connections and what differs between the databases.
 
 _T = TypeVar("_T")
 Execute: TypeAlias = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
@@ -242,3 +305,154 @@ def _tasks() -> "TypeAdapter[TaskView]":
     from pydantic import TypeAdapter
 
     return TypeAdapter(TaskView)
+
+
+# --- The thread index in one SQLite file in the data directory, shared by the processes of one machine ---------------
+# SQLite is in Python's standard library, reads while another process writes, and survives a kill at any moment.
+# https://www.sqlite.org/wal.html
+
+FILE: Final = "overview.sqlite3"
+WAIT_SECONDS: Final = 5.0
+"""How long a writer waits for another process."""
+
+
+_log: Final = logging.getLogger(__name__)
+_FILE_SCHEMA: Final = """
+CREATE TABLE plangate_threads (
+  repository INTEGER NOT NULL, number INTEGER NOT NULL, shape TEXT NOT NULL, installation INTEGER,
+  owner TEXT NOT NULL, name TEXT NOT NULL, folded TEXT NOT NULL, stage TEXT NOT NULL, waiting_for TEXT NOT NULL,
+  updated TEXT NOT NULL, words TEXT NOT NULL, chain_hash TEXT NOT NULL, summary TEXT NOT NULL, task TEXT,
+  PRIMARY KEY (repository, number)
+) WITHOUT ROWID;
+CREATE INDEX by_time ON plangate_threads (updated DESC, repository, number);
+CREATE INDEX by_name ON plangate_threads (folded, number);
+CREATE TABLE plangate_bookings (
+  repository INTEGER NOT NULL, number INTEGER NOT NULL, shape TEXT NOT NULL, day TEXT NOT NULL, name TEXT NOT NULL,
+  folded TEXT NOT NULL, person TEXT NOT NULL, model TEXT NOT NULL,
+  cost_usd REAL NOT NULL, tokens_input INTEGER NOT NULL, tokens_output INTEGER NOT NULL
+);
+CREATE INDEX of_thread ON plangate_bookings (repository, number);
+"""
+_VERSION: Final = zlib.crc32(_FILE_SCHEMA.encode()) & 0x7FFF_FFFF
+"""Changes with the tables."""
+
+
+class FileIndex(ThreadIndex):
+    """A ThreadIndex in a file. A file that is damaged, or has other tables, is replaced by an empty one."""
+
+    contains = "instr(words, ?) > 0"
+    elements = "SELECT value FROM json_each(?)"
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def close(self) -> None:
+        """Close the connection, if there is one. The next call opens it again."""
+        with self._lock:
+            self._close()
+
+    def _run(self, work: Callable[[Execute], _T]) -> _T:
+        """Return what some work on the database returns, in a transaction. Replaces a damaged file once."""
+        with self._lock:
+            try:
+                return self._transact(work)
+            except sqlite3.OperationalError:  # it is locked, or the disk is full: the file is whole
+                raise
+            except sqlite3.DatabaseError as error:
+                _log.warning("%s is replaced by an empty index: %s", self._file, error)
+                self._discard()
+                return self._transact(work)
+
+    def _transact(self, work: Callable[[Execute], _T]) -> _T:
+        """Return what some work returns, in a transaction, which is committed unless the work raises."""
+        if self._connection is None or not self._file.exists():
+            self._close()
+            self._connection = _connect(self._file)
+        with self._connection as database:
+            return work(lambda statement, values: database.execute(statement, values).fetchall())
+
+    def _discard(self) -> None:
+        self._close()
+        for suffix in ("", "-wal", "-shm"):
+            self._file.with_name(f"{self._file.name}{suffix}").unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+
+def _connect(file: Path) -> sqlite3.Connection:
+    """Return a connection to the file, with our tables. A file of another version is emptied."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+    database = sqlite3.connect(file, timeout=WAIT_SECONDS, check_same_thread=False)
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")  # a power failure may lose the newest records, which come again
+        database.execute("BEGIN IMMEDIATE")
+        if database.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+            for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+                database.execute(f'DROP TABLE "{table}"')
+            for statement in filter(str.strip, _FILE_SCHEMA.split(";")):
+                database.execute(statement)
+            database.execute(f"PRAGMA user_version = {_VERSION}")
+        database.commit()
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+# --- The thread index in the database of a service on several machines, which all of its processes share -------------
+
+
+@dataclass(slots=True)
+class PostgresIndex(ThreadIndex):
+    """A ThreadIndex in PostgreSQL. Every method raises Transient while the server cannot be reached."""
+
+    url: str = field(repr=False)
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
+    _connection: "Connection[tuple[Any, ...]] | None" = field(init=False, default=None)
+
+    contains = "strpos(words, ?) > 0"
+    elements = "SELECT jsonb_array_elements_text(?::jsonb)::bigint"
+
+    def close(self) -> None:
+        """Close the connection, if there is one. The next call opens it again."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
+
+    def _run(self, work: Callable[[Execute], _T]) -> _T:
+        """Return what some work on the database returns, in a transaction. A broken connection is made again once."""
+        with self._lock, as_transient():
+            from psycopg import InterfaceError, OperationalError
+
+            was_open = self._connection is not None
+            try:
+                return self._transact(work)
+            except (OperationalError, InterfaceError):
+                self._connection = None
+                if not was_open:
+                    raise
+                return self._transact(work)
+
+    def _transact(self, work: Callable[[Execute], _T]) -> _T:
+        import psycopg
+
+        if self._connection is None:
+            self._connection = psycopg.connect(
+                self.url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="plangate overview"
+            )
+        connection = self._connection
+
+        def execute(statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+            cursor = connection.execute(statement.replace("?", "%s").encode(), values)
+            return cursor.fetchall() if cursor.description else []
+
+        with connection.transaction():
+            return work(execute)

@@ -2,9 +2,8 @@
 
 from typing import Final, assert_never
 
-from bot.core.entry import JournaledTurn
 from bot.core.events import JournalEvent
-from bot.core.lines import shorten_line
+from bot.core.markdown.elements import shorten_line
 from bot.core.moves import (
     Answered,
     Approved,
@@ -16,6 +15,7 @@ from bot.core.moves import (
     Expired,
     Failed,
     Instructed,
+    JournaledTurn,
     Limited,
     MoveEvent,
     Noted,

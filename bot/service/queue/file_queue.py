@@ -8,12 +8,10 @@ from functools import partial
 
 from bot.clock import SystemClock
 from bot.core.names import ThreadAddress
-from bot.github.relevance import needs_check
-from bot.service.delivery_log import Delivery
-from bot.service.inbox import Inbox, run_in_intake_pool
-from bot.service.installation_breaker import InstallationBreakers
-from bot.service.queue.group_commit import GroupCommit
-from bot.service.queue.queue_port import Load, Outcome, StoredDelivery
+from bot.github.deliveries import needs_check
+from bot.service.health import InstallationBreakers
+from bot.service.inbox import Delivery, Inbox, run_in_intake_pool
+from bot.service.queue.queue_port import GroupCommit, Load, Outcome, StoredDelivery
 from bot.service.worker import Worker
 
 

@@ -29,10 +29,9 @@ from bot.core.names import ThreadAddress
 from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.github_host import GitHubHost
-from bot.service.installation_breaker import AdmittedCheck, InstallationBreakers
-from bot.service.queue.cancellation import end_tasks
-from bot.service.queue.jobs import LOOKS, SESSIONS, Job, Jobs, Task
-from bot.service.queue.watching import Watching
+from bot.service.health import AdmittedCheck, InstallationBreakers
+from bot.service.queue.jobs import LOOKS, SESSIONS, Job, Jobs, Task, Watching
+from bot.service.queue.queue_port import end_tasks
 from bot.service.worker import CLOSING_SECONDS, FIRST_WAIT, LONGEST_WAIT, PASSING
 
 POLL_SECONDS: Final = 1.0

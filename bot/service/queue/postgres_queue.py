@@ -12,18 +12,15 @@ from bot.clock import SystemClock
 from bot.config.settings import ServiceSettings
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
-from bot.github.relevance import KnownBot, needs_check
+from bot.github.deliveries import KnownBot, needs_check
 from bot.logs import failure, say
 from bot.ports import Clock
-from bot.service.delivery_log import MISSED, Delivery
 from bot.service.github_host import GitHubHost
-from bot.service.installation_breaker import InstallationBreakers
-from bot.service.queue.cancellation import end_tasks
-from bot.service.queue.group_commit import GroupCommit
+from bot.service.health import InstallationBreakers
+from bot.service.inbox import MISSED, Delivery
 from bot.service.queue.job_worker import JobWorker, Pace
-from bot.service.queue.jobs import Jobs
-from bot.service.queue.queue_port import Load, Outcome, StoredDelivery
-from bot.service.queue.watching import Watching
+from bot.service.queue.jobs import Jobs, Watching
+from bot.service.queue.queue_port import GroupCommit, Load, Outcome, StoredDelivery, end_tasks
 from bot.service.worker import OS_THREADS
 from bot.store.postgres.database import Database
 from bot.store.postgres.migrations import require_current

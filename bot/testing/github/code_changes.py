@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from bot.core.lines import right_lines
+from bot.core.markdown.elements import right_lines
 from bot.testing.github.bare import Bare
 from bot.testing.github.conversation import Detail, open_issue, set_state, store, touch_thread
 from bot.testing.github.entities import CheckRun, Event, Issue, Pull, Push, Repository, Review, ReviewComment

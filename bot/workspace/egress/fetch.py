@@ -1,25 +1,34 @@
-"""Fetches one page for the model: https, a listed name, a checked address, redirects on the same host only (N1, T4).
-
-Rules
-- Limits are 10 seconds and 5 MiB in total: a longer body is cut, a slower fetch is abandoned.
-- The answer must be uncompressed text on the wire. A compressed answer is refused, so that nothing can expand here.
-- A redirect to another host is reported, not followed: the permission rules must check that host first.
-- Text passes, HTML becomes Markdown, everything else is refused.
-"""
+"""Fetches one page or picture: https, a listed name, a checked address, bounded (N1, T4, K9)."""
 
 import asyncio
 import re
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 import h11
 
 from bot.core.errors import Refused, Transient
 from bot.core.network import NetworkDecision, WebPage
-from bot.workspace.egress.route import EgressRoute, Streams, printable_host, report_decision
-from bot.workspace.egress.urls import WebTarget, parse_url, redirect_target
+from bot.workspace.egress.route import (
+    EgressRoute,
+    Streams,
+    WebTarget,
+    parse_url,
+    printable_host,
+    redirect_target,
+    report_decision,
+)
+
+# --- Fetches one page for the model: https, a listed name, a checked address, redirects on the same host only (N1,
+#     T4)
+# Rules
+# - Limits are 10 seconds and 5 MiB in total: a longer body is cut, a slower fetch is abandoned.
+# - The answer must be uncompressed text on the wire. A compressed answer is refused, so that nothing can expand here.
+# - A redirect to another host is reported, not followed: the permission rules must check that host first.
+# - Text passes, HTML becomes Markdown, everything else is refused.
 
 SECONDS: Final = 10.0
 LONGEST: Final = 5 << 20
@@ -190,3 +199,86 @@ def _markdown(html: str) -> str:
         return html_to_markdown.convert(html, options).content or ""
     except Exception as error:  # the library's errors have no other common base class
         raise Refused("the page cannot be read", fix="use another page") from error
+
+
+# --- Fetches one picture that a person attached on GitHub: https, listed hosts, checked addresses, bounded (K9, N1)
+# Rules
+# - No credential is sent. What is signed is signed in its address.
+# - Every redirect is checked like the first address: a listed host, and a path that only attachments have.
+# - A body above the limit is refused as soon as it is too long, and so is a compressed one.
+
+LARGEST: Final = 3_750_000
+"""Bytes of one picture: base64 makes them the 5 MB that the Messages API takes.
+
+https://platform.claude.com/docs/en/build-with-claude/vision
+"""
+
+_MOST_PICTURE_REDIRECTS: Final = 3
+_ACCEPT_PICTURES: Final = "image/png, image/jpeg, image/gif, image/webp"
+_ANY: Final = re.compile(r"/.+")
+_GITHUB: Final = MappingProxyType(
+    {
+        "private-user-images.githubusercontent.com": _ANY,
+        "user-images.githubusercontent.com": _ANY,
+        "github.com": re.compile(r"/user-attachments/assets/[0-9a-f-]{36}(\?.*)?"),
+        "github-production-user-asset-6210df.s3.amazonaws.com": _ANY,
+    }
+)
+"""Where GitHub keeps attachments, and what their paths look like. The last one is where github.com redirects to."""
+_OWN_SERVER: Final = re.compile(r"/(storage/user/\d+/files|user-attachments/assets)/[0-9a-f-]{36}(\?.*)?")
+"""Attachments of a GitHub Enterprise Server (https://github.com/desktop/desktop/issues/16553)."""
+
+
+def attachment_hosts(server: str) -> Mapping[str, re.Pattern[str]]:
+    """Return the hosts of attachments on the GitHub server of that name, each with what their paths look like."""
+    if server == "github.com":
+        return _GITHUB
+    return {server: _OWN_SERVER, f"media.{server}": _ANY}
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFetcher:
+    """Fetches attachments."""
+
+    hosts: Mapping[str, re.Pattern[str]]
+    route: EgressRoute = EgressRoute()
+    tls: Callable[[], ssl.SSLContext] = ssl.create_default_context
+    seconds: float = field(default=SECONDS)
+
+    async def fetch(self, url: str) -> bytes:
+        """Return the bytes of a picture. Raises Refused or Transient with the reason."""
+        try:
+            async with asyncio.timeout(self.seconds):
+                return await self._follow_redirects(self._admit(parse_url(url)))
+        except TimeoutError as error:
+            raise Transient(f"it did not arrive within {self.seconds:g} s") from error
+        except (OSError, EOFError, h11.ProtocolError) as error:
+            raise Transient(f"the connection failed: {type(error).__name__}") from error
+
+    async def _follow_redirects(self, target: WebTarget) -> bytes:
+        for _ in range(_MOST_PICTURE_REDIRECTS + 1):
+            streams = await self.route.reach(target.host, target.port, tuple(self.hosts), lambda _: None)
+            answer = await request(target, streams, self.tls, accept=_ACCEPT_PICTURES, longest=LARGEST)
+            location = answer.headers.get("location")
+            if answer.status not in REDIRECTS or location is None:
+                return _body(answer)
+            target = self._admit(redirect_target(target, location))
+        raise Refused("it redirects too often")
+
+    def _admit(self, target: WebTarget) -> WebTarget:
+        """Return an address that an attachment can have. Raises Refused for any other."""
+        path = self.hosts.get(target.host)
+        if path is None or not path.fullmatch(target.path):
+            raise Refused("it is not attached on GitHub")
+        return target
+
+
+def _body(answer: Response) -> bytes:
+    """Return the bytes of a picture. Raises Refused if the answer is no whole one."""
+    if answer.status != 200:
+        raise Refused(f"the server answered {answer.status}")
+    if answer.cut:
+        raise Refused(f"it is larger than {LARGEST / 1e6:.2f} MB")
+    if answer.is_compressed:
+        raise Refused("it arrived compressed")
+    return answer.body

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.model.context_fields import context_fields
-from bot.agent.model.request import ConfiguredModel
+from bot.agent.model.request import ConfiguredModel, context_fields
 from bot.agent.model.specs import SPECS
 from bot.ports import ModelRequest
 from bot.testing.model.reply import say

@@ -4,10 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.model.context_fields import CLEARING, COMPACTION
-from bot.agent.model.failures import CallFailure
-from bot.agent.model.features import refused_features
-from bot.agent.model.request import BINDING, INTERLEAVED
+from bot.agent.model.failures import CallFailure, refused_features
+from bot.agent.model.request import BINDING, CLEARING, COMPACTION, INTERLEAVED
 from bot.core.errors import Refused
 from bot.core.transcript import Json, encode_json
 from bot.ports import AnswerCompleted, ModelRequest, Notice, Replay

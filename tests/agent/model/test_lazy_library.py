@@ -38,6 +38,6 @@ def test_every_public_name_stays_importable() -> None:
     from anthropic.types.beta import BetaMessage
 
     assert all((AsyncAnthropicBedrock, AsyncAnthropicVertex, WorkloadIdentityError, resources, BetaMessage))
-    assert type(anthropic).__module__ == "bot.agent.model.lazy_library"
+    assert type(anthropic).__module__ == "bot.agent.model.connection"
     assert not hasattr(anthropic, "no_such_name")
     assert anthropic.__version__

@@ -8,14 +8,13 @@ import pytest
 
 from bot.agent.assembly import begin_session
 from bot.agent.history.cutting import NO_PICTURE, images, picture_digest
-from bot.agent.model.failures import status_failure
-from bot.agent.model.refused_blocks import view_without_refused
+from bot.agent.model.failures import status_failure, view_without_refused
 from bot.agent.session_events import End
 from bot.core.errors import Refused
 from bot.core.exchange import HistoryView
-from bot.core.sandboxed_tools import ToolOutput
 from bot.core.transcript import Json
 from bot.core.turn import Picture
+from bot.core.work import ToolOutput
 from bot.ports import ModelRequest, Notice, Replay
 from bot.testing.model.reply import Fault, Policy, Reply, call, say, sequence
 from bot.testing.model.request_view import ModelRequest as Seen

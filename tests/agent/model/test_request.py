@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bot.agent.model.answer import MalformedAnswer, StreamedAnswer, refusal, usage_of
 from bot.agent.model.request import parameters, with_cache_marks
 from bot.agent.model.specs import ALIASES, SPECS, cost_usd, merge_listing, resolve
-from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.tool_gate import Mode
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
 from bot.agent.subagents.synthesis import SCHEMA
 from bot.agent.tools.registry import ALL, READING_GITHUB, READING_WEB, by_name, schemas

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from bot.agent.async_iteration import iterate_within
 from bot.agent.model.answer import MalformedAnswer, StreamedAnswer, assistant_message
 from bot.agent.model.anthropic_model import AnthropicModel, RetryPolicy
 from bot.agent.model.connection import timeout
+from bot.agent.session_events import iterate_within
 from bot.ports import AnswerCompleted, ModelRequest, Notice
 from bot.testing.host import host_application
 from bot.testing.model.reply import Fault, Reply, Text, call, say, sequence

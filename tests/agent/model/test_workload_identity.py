@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from bot.agent.model.anthropic_model import AnthropicModel, RetryPolicy
-from bot.agent.model.workload_identity import WorkloadIdentity
+from bot.agent.model.connection import WorkloadIdentity
 from bot.compose.parts import model_of
 from bot.config.environment import settings
 from bot.config.settings import Identity, Secret, Settings

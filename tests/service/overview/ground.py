@@ -4,14 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from bot.core.entry import Entry
+from bot.core.moves import Entry
 from bot.core.names import ThreadAddress, ThreadNumber
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Json
-from bot.service.overview.announcements import Announcements
-from bot.service.overview.recorder import Recorder, thread_record
-from bot.service.overview.thread_index import ThreadIndex
-from bot.service.overview.thread_records import ThreadQuery, ThreadRecord
+from bot.service.overview.recorder import Announcements, Recorder, thread_record
+from bot.service.overview.thread_index import ThreadIndex, ThreadQuery, ThreadRecord
 from bot.service.overview.views import ThreadSummary
 from tests.core.journal_histories import histories
 from tests.memory_store import MemoryJournal

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from bot.core.secrets.redaction import Redactor
-from bot.service.overview.file_index import FileIndex
 from bot.service.overview.recorder import thread_record
-from bot.service.overview.thread_records import ThreadQuery, ThreadRecord
+from bot.service.overview.thread_index import FileIndex, ThreadQuery, ThreadRecord
 from tests.service.overview.ground import SERVER, address, everything, fill, journals, recorder
 
 

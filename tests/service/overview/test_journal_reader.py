@@ -6,10 +6,8 @@ import pytest
 
 from bot.core.errors import Transient
 from bot.core.names import ThreadNumber
-from bot.service.overview.file_index import FileIndex
-from bot.service.overview.journal_reader import LOOK_SECONDS, JournalReader
-from bot.service.overview.recording_journal import RecordingJournal
-from bot.service.overview.thread_records import ThreadQuery
+from bot.service.overview.recorder import LOOK_SECONDS, JournalReader, RecordingJournal
+from bot.service.overview.thread_index import FileIndex, ThreadQuery
 from tests.core.journal_histories import histories
 from tests.service.ground import HandClock
 from tests.service.overview.ground import SharedJournal, Source, address, recorder

@@ -9,7 +9,7 @@ import pytest
 from bot.config.settings import Secret
 from bot.core.errors import Refused
 from bot.service.connections import Connections
-from bot.service.overview.sent_deliveries import LISTED_SECONDS, SentDeliveries
+from bot.service.overview.overview import LISTED_SECONDS, SentDeliveries
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.github.world import TurnedClock
 from tests.stories.github.ground import HOME, settings, settle

@@ -7,13 +7,11 @@ from datetime import date
 
 import pytest
 
-from bot.core.entry import Entry
 from bot.core.gate import Event, Move
+from bot.core.moves import Entry
 from bot.core.names import Digest, ThreadAddress
 from bot.core.secrets.redaction import Redactor
-from bot.service.overview.agent_tree import session_at_work, session_models
-from bot.service.overview.cost_lines import add_up, bookings
-from bot.service.overview.thread_history import journal_steps
+from bot.service.overview.agent_tree import add_up, bookings, journal_steps, session_at_work, session_models
 from bot.service.overview.thread_views import describe, summarize
 from bot.service.overview.views import CostLine, Costs, redact_view
 from tests.core.gate_replay import replay

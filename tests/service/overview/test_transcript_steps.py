@@ -5,7 +5,7 @@ from typing import Any
 
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Line, LineKind
-from bot.service.overview.transcript_steps import transcript_page
+from bot.service.overview.transcript_views import transcript_page
 
 AT = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
 

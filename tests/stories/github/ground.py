@@ -20,9 +20,9 @@ import pytest
 from bot.clock import SystemClock
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core import marker
-from bot.core.entry import Entry
 from bot.core.errors import Transient
 from bot.core.gate import Stage
+from bot.core.moves import Entry
 from bot.core.names import RepositoryId, ThreadAddress, ThreadNumber
 from bot.core.thread.state import ThreadState
 from bot.service.connections import key_of

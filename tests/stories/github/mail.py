@@ -7,7 +7,7 @@ from typing import Final
 
 from bot.core.names import ThreadAddress
 from bot.github.deliveries import parse_delivery
-from bot.service.delivery_log import Delivery
+from bot.service.inbox import Delivery
 from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
 from bot.testing.github.simulated_github import SimulatedGitHub

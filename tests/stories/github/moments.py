@@ -7,12 +7,19 @@ from datetime import UTC, datetime
 from typing import Final
 
 from bot.core import marker
-from bot.core.entry import Entry
+from bot.core.moves import Entry
 from bot.core.names import CommitId
-from bot.core.receipt import Builder, ReceiptSubject, receipt_statement
-from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, canonical_statement, receipt_ref
-from bot.receipts.envelope import parse_envelope
-from bot.receipts.signing_keys import decode_keys
+from bot.core.receipt import (
+    KEYS_FILE,
+    KEYS_REF,
+    RECEIPT_FILE,
+    Builder,
+    ReceiptSubject,
+    canonical_statement,
+    receipt_ref,
+    receipt_statement,
+)
+from bot.receipts.envelope import decode_keys, parse_envelope
 from bot.receipts.verdicts import CommitFacts, Trust, exit_code, verify_receipt
 from bot.testing.github import credentials
 from bot.testing.github.entities import Issue

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from bot.config.settings import Secret, Settings
-from bot.core.entry import Entry
 from bot.core.gate import Move, Stage
+from bot.core.moves import Entry
 from bot.core.thread.state import ThreadState, fold_entries
 from bot.testing.github.credentials import job_token
 from bot.testing.github.world import ACTIONS_BOT

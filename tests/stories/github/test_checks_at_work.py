@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bot.agent.history.escaping import escape_harness_markup
+from bot.core.brief import escape_harness_markup
 from bot.core.checks import FAILING, OUTPUTS
 from bot.core.gate import Stage
 from bot.testing.model.reply import say

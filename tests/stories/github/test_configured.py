@@ -9,7 +9,7 @@ from bot.compose.github import HostSetup
 from bot.core.comment import UNPRICED
 from bot.core.errors import Conflict
 from bot.core.gate import Stage
-from bot.workspace.partial import is_partial
+from bot.workspace.mirror import is_partial
 from tests.stories.github.ground import FIXED, HOME, PATIENCE, WISH, Model, Story, soak
 from tests.stories.github.test_questions import ASKS
 from tests.stories.ground import processes, until

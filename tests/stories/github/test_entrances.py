@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pytest
 
-from bot.core.entrances import Entrance, EntranceTrust
+from bot.core.brief import Entrance, EntranceTrust
 from bot.core.gate import Stage
 from bot.testing.model.reply import call
 from tests.stories.github.ground import FIXED, HOME, Story

@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from bot.core.tracking_text import OFFER_AGAIN
+from bot.core.reply_text import OFFER_AGAIN
 from bot.testing.model.reply import call, say
 from tests.stories.github.ground import FIXED, HOME, Story
 from tests.stories.github.test_maintenance import DAY, body, configure, run_pass

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bot.agent.ending import ENDED_EARLY, LAST_REQUESTS
+from bot.agent.loop import ENDED_EARLY, LAST_REQUESTS
 from bot.core.gate import Stage
 from bot.testing.model.reply import Fault, Reply, call
 from bot.testing.model.request_view import ModelRequest

@@ -5,7 +5,7 @@ import pstats
 
 import pytest
 
-from bot.service.resting import REST_SPAN
+from bot.service.github_host import REST_SPAN
 from tests.stories.github.ground import HOME, Story
 from tests.stories.github.test_requests import Cost, cost_of
 

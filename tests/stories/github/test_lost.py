@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.looks import unreported_threads
+from bot.compose.github import unreported_threads
 from bot.github.repository import Address
-from bot.service.delivery_log import Delivery
-from bot.service.inbox import Inbox
+from bot.service.inbox import Delivery, Inbox
 from bot.service.worker import Worker
 from bot.testing.github import conversation
 from tests.stories.github.ground import HOME, PATIENCE, WISH, Hub, Story, long, soak

@@ -9,7 +9,7 @@ import pytest
 from bot.compose.github import HostSetup
 from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
-from bot.core.tracking_text import REMOVED, RUN_NOW
+from bot.core.reply_text import REMOVED, RUN_NOW
 from bot.service.github_host import GitHubHost
 from bot.service.maintenance_pass import MaintenancePass, TaskStatus
 from tests.stories.github.ground import HOME, Story

@@ -6,7 +6,7 @@ import pytest
 
 from bot.compose.github import HostSetup
 from bot.compose.sweep import run_due_tasks
-from bot.config.maintenance_task import MOST
+from bot.config.maintenance import MOST
 from bot.config.settings import Secret
 from bot.github.repository import Address
 from bot.service.github_host import GitHubHost

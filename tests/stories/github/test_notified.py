@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from bot.compose.github import HostSetup
-from bot.core.entry import Entry
 from bot.core.gate import Stage
+from bot.core.moves import Entry
 from bot.core.names import ThreadAddress
-from bot.core.notification import notifications
+from bot.core.reporting import notifications
 from bot.testing.model.reply import say
 from tests.stories.github.ground import Story
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 
 from bot.core.gate import Stage
-from bot.github.issue_operations import SKIPPED
+from bot.github.tasks import SKIPPED
 from bot.testing.model.reply import call, say
 from tests.stories.github.ground import FIXED, Story
 from tests.stories.github.test_maintenance import DAY, body, configure, run_pass

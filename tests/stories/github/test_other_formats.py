@@ -2,12 +2,11 @@
 
 import pytest
 
-from bot.core.actor import Actor
-from bot.core.entry import JournaledTurn
 from bot.core.events import encode_event
 from bot.core.gate import Stage
-from bot.core.moves import Requested
+from bot.core.moves import JournaledTurn, Requested
 from bot.core.transcript import Json
+from bot.core.turn import Actor
 from tests.stories.github.ground import WISH, Story
 
 DIGEST = "d" * 64

@@ -8,20 +8,18 @@ from typing import Any
 
 import pytest
 
-from bot.compose.audit import read_audit
+from bot.compose.github import read_audit
 from bot.compose.receipt_check import CheckedCommit, ReceiptRepository
 from bot.config.settings import PATH as CONFIGURATION
 from bot.config.settings import Secret
 from bot.core.errors import Transient
 from bot.core.gate import Stage
-from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
+from bot.core.receipt import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
 from bot.core.secrets.redaction import Redactor
 from bot.receipts.envelope import parse_envelope
 from bot.receipts.verdicts import exit_code
 from bot.service.connections import Connections
-from bot.service.overview.stored_transcripts import StoredTranscripts
-from bot.service.overview.transcript_steps import transcript_page
-from bot.service.overview.transcript_views import PartKind
+from bot.service.overview.transcript_views import PartKind, StoredTranscripts, transcript_page
 from bot.testing.github.faults import Fault, Plan
 from tests.stories.github.ground import FIXED, HOME, Model, Story
 from tests.stories.github.moments import receipt_is_remade, receipt_is_true

@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 
 from bot.core.gate import Stage
-from bot.github.issue_operations import SKIPPED
+from bot.github.tasks import SKIPPED
 from bot.testing.model.reply import call, say
 from tests.config.registries import NAME, wheel
 from tests.stories.github.ground import FIXED, HOME, Story

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import pytest
 
-from bot.compose.looks import unreported_threads
+from bot.compose.github import unreported_threads
 from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
 from bot.github import repository
-from bot.github.poll import fingerprints
+from bot.github.activity import fingerprints
 from bot.service.reconcile import Reconciler
 from bot.testing.github import conversation
 from bot.testing.github.code_changes import LineNote

@@ -4,7 +4,7 @@ import pytest
 
 from bot.compose.github import HostSetup
 from bot.core.gate import Stage
-from bot.service.maintenance_rounds import ServiceHost
+from bot.service.maintenance_pass import ServiceHost
 from tests.stories.github.ground import Story
 from tests.stories.github.test_maintenance import body, configure, run_pass, tick
 

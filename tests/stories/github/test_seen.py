@@ -8,18 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.service_client import ServiceClient
-from bot.cli.thread_output import watch_thread
+from bot.cli.threads import ServiceClient, watch_thread
 from bot.compose.github import HostSetup
-from bot.compose.overview_parts import recorder_of
-from bot.compose.worker_process import reindex
+from bot.compose.worker_process import recorder_of, reindex
 from bot.config.settings import Secret
 from bot.core.gate import Stage
 from bot.core.secrets.redaction import Redactor
-from bot.service.overview.cost_lines import add_up, bookings
-from bot.service.overview.journal_reader import JournalReader
-from bot.service.overview.thread_history import JournalStep, journal_steps
-from bot.service.overview.thread_records import ThreadQuery
+from bot.service.overview.agent_tree import JournalStep, add_up, bookings, journal_steps
+from bot.service.overview.recorder import JournalReader
+from bot.service.overview.thread_index import ThreadQuery
 from bot.service.overview.thread_views import describe
 from bot.service.overview.views import ThreadDetail, ThreadSummary, WaitsFor
 from tests.stories.github.ground import HOME, WISH, Story

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from bot.core.gate import Stage
-from bot.github.errors import Missing
+from bot.github.responses import Missing
 from bot.testing.github.code_changes import LineNote
 from tests.stories.github.ground import FIXED, HOME, PATIENCE, WISH, Model, Story, soak
 

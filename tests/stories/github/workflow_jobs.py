@@ -15,12 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from bot.action.main import ActionJob, run_job, thread_in
-from bot.action.preparing import preparation
+from bot.action.main import ActionJob, preparation, run_job, thread_in
 from bot.action.runner import Runner
-from bot.compose.github import HostSetup
-from bot.compose.looks import thread_of, unreported_threads
-from bot.compose.sweep_switch import SWEEP as SWEEP_FILE
+from bot.compose.github import HostSetup, thread_of, unreported_threads
+from bot.compose.sweep import SWEEP as SWEEP_FILE
 from bot.config.action_inputs import action
 from bot.config.settings import Secret, Settings
 from bot.core.gate import Stage

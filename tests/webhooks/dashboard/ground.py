@@ -22,7 +22,7 @@ from bot.testing.github.world import TurnedClock
 from bot.testing.host import host_application
 from tests.webhooks.dashboard.sample_reading import SampleReading
 from tests.webhooks.dashboard.samples import HOME, NOW, OTHER
-from webhooks.dashboard.dashboard import add_dashboard
+from webhooks.dashboard.service_pages import add_dashboard
 from webhooks.event_stream import Streams
 
 THREAD = f"/threads/{HOME}/1"

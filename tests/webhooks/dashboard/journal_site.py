@@ -13,12 +13,12 @@ from fastapi import FastAPI
 
 from bot.clock import SystemClock
 from bot.config.settings import GitHubSettings, Secret, Settings
-from bot.core.entry import Entry
+from bot.core.moves import Entry
 from bot.ports import Clock
 from bot.service.viewers import SignIn
 from bot.testing.host import host_application
 from tests.webhooks.api_ground import World
-from webhooks.dashboard.dashboard import add_dashboard
+from webhooks.dashboard.service_pages import add_dashboard
 
 
 @dataclass(slots=True)

@@ -11,11 +11,10 @@ from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Line
-from bot.service.overview.announcements import Announcements
 from bot.service.overview.overview import Overview
-from bot.service.overview.thread_records import ThreadPage, ThreadQuery
-from bot.service.overview.transcript_steps import transcript_page
-from bot.service.overview.transcript_views import TranscriptPage
+from bot.service.overview.recorder import Announcements
+from bot.service.overview.thread_index import ThreadPage, ThreadQuery
+from bot.service.overview.transcript_views import TranscriptPage, transcript_page
 from bot.service.overview.views import (
     CostLine,
     Costs,

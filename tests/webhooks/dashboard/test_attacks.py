@@ -13,7 +13,7 @@ from bot.service.overview.views import TimelineEntry
 from tests.testing.github.page_ground import EVERYTHING, PAYLOADS
 from tests.webhooks.dashboard.ground import HIDDEN, THREAD, Page, Site
 from tests.webhooks.dashboard.samples import CHECKS, HOME, OTHER, plan
-from webhooks.dashboard.live import GATHER_SECONDS, LOOK_SECONDS
+from webhooks.dashboard.service_pages import GATHER_SECONDS, LOOK_SECONDS
 
 PAGES = ("/", "/threads", THREAD, "/costs", "/maintenance", "/deliveries", "/service", "/sign-in", "/assets/app.js")
 ALLOWED = {"/assets/app.js"}

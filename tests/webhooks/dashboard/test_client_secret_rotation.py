@@ -14,7 +14,7 @@ from bot.testing.github import credentials
 from bot.testing.github.oauth import ACCESS_LIFE
 from bot.testing.host import host_application
 from tests.webhooks.dashboard.ground import THREAD, Site, settings
-from webhooks.dashboard.dashboard import add_dashboard
+from webhooks.dashboard.service_pages import add_dashboard
 from webhooks.event_stream import Streams
 
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from bot.core.command import Command, Verb, parse
 from bot.core.gate import Stage
 from bot.core.markdown.visible import command_lines
+from bot.core.turn import Command, Verb, parse
 from bot.service.overview.views import WaitsFor
 from bot.service.viewers import VISIBLE_SECONDS
 from tests.webhooks.dashboard.ground import THREAD, Site
 from tests.webhooks.dashboard.samples import FIRST, HOME, SECOND, digest_of, plan
-from webhooks.dashboard.commands import comment_text
+from webhooks.dashboard.thread_pages import comment_text
 
 FAILED = "/threads/parcel/shop/5"
 

@@ -6,19 +6,19 @@ import pytest
 import requests
 
 from bot.config.settings import Settings
-from bot.core.actor import Actor
 from bot.core.secrets.redaction import Redactor
+from bot.core.turn import Actor
 from bot.github.tokens import StaticToken
 from bot.service.connections import github_client
 from bot.service.viewers import Viewer
 from tests.service.ground import HandClock
 from tests.webhooks.dashboard.ground import Site
 from tests.webhooks.dashboard.test_deliveries import PATH, form_for
-from webhooks.dashboard.delivery_pages import MOST_REDELIVERIES, REDELIVERY_SECONDS
-from webhooks.dashboard.sessions import Sessions
+from webhooks.access import Problem
+from webhooks.dashboard.pages import Sessions
+from webhooks.dashboard.service_pages import MOST_REDELIVERIES, REDELIVERY_SECONDS
 from webhooks.dashboard.sign_in import MOST_REFUSALS, REFUSAL_SECONDS
 from webhooks.event_stream import STREAMS_PER_PERSON, Streams
-from webhooks.problems import Problem
 
 pytestmark = pytest.mark.req("W1b")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bot.core.entry import Entry
+from bot.core.moves import Entry
 from tests.core.journal_histories import histories
 from tests.webhooks.dashboard.journal_site import CuttingProxy, JournalSite, journal_site
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.core.entry import Entry
 from bot.core.gate import Event, Move, Stage, Thread
+from bot.core.moves import Entry
 from bot.core.names import Digest, ThreadAddress
-from bot.service.overview.thread_records import USUAL_ROWS
+from bot.service.overview.thread_index import USUAL_ROWS
 from bot.service.overview.views import WaitsFor
 from bot.testing.github.world import TurnedClock
 from tests.core.gate_replay import replay

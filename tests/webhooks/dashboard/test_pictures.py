@@ -7,8 +7,8 @@ import pytest
 from bot.service.overview.views import AgentNode
 from tests.webhooks.dashboard.ground import THREAD, Site
 from tests.webhooks.dashboard.samples import agents
-from webhooks.dashboard.agent_chart import GAP, Block, agent_blocks
 from webhooks.dashboard.render import dollars, side_by_side
+from webhooks.dashboard.thread_pages import GAP, Block, agent_blocks
 
 
 def node(name: str, cost: float | None, *children: AgentNode) -> AgentNode:

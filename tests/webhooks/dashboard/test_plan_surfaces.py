@@ -12,23 +12,20 @@ from typing import Any, Final
 import pytest
 
 from bot.cli.replay import show
-from bot.cli.service_client import ServiceClient
-from bot.cli.thread_output import print_thread
+from bot.cli.threads import ServiceClient, print_thread
 from bot.clock import SystemClock
 from bot.config.settings import Secret
 from bot.core.approval import Verdict, VerdictOutcome
 from bot.core.comment import changes, plan_text
-from bot.core.entry import Entry
 from bot.core.events import JournalEvent, encode_event
-from bot.core.maintenance import TaskFinding
-from bot.core.moves import Planned, Proposed
+from bot.core.maintenance import Operation, OperationKind, TaskFinding
+from bot.core.moves import Entry, Planned, Proposed
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
-from bot.core.notification import Notification
-from bot.core.operations import Operation, OperationKind
 from bot.core.plan import Contract, Hidden, PlanDocument
 from bot.core.pull_text import PullOrigin, pull_body
+from bot.core.reporting import Notification
 from bot.github.dialogue import plan_comment
-from bot.store.chain import Chain
+from bot.store.sealing import Chain
 from bot.terminal import Terminal
 from tests.core.receipt_story import NOW, REQUESTED
 from tests.webhooks.api_ground import place

@@ -13,9 +13,7 @@ from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.service.viewers import SignIn
 from bot.testing.host import host_application
 from tests.webhooks.dashboard.sample_reading import SampleReading
-from webhooks.dashboard.pages import Answer, Page, Pages
-from webhooks.dashboard.sessions import Attempts, Sessions
-from webhooks.dashboard.visits import Dashboard, Visit
+from webhooks.dashboard.pages import Answer, Attempts, Dashboard, Page, Pages, Sessions, Visit
 
 SECONDS = 10
 

@@ -9,7 +9,7 @@ import requests
 
 from bot.testing.github.oauth import ACCESS_LIFE, challenge_of
 from tests.webhooks.dashboard.ground import HIDDEN, THREAD, Site, query_of, running
-from webhooks.dashboard.sessions import IDLE_SECONDS, SESSION_SECONDS, SESSIONS_PER_PERSON, SIGN_IN_SECONDS
+from webhooks.dashboard.pages import IDLE_SECONDS, SESSION_SECONDS, SESSIONS_PER_PERSON, SIGN_IN_SECONDS
 
 
 def test_a_stranger_is_sent_to_sign_in(site: Site) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import LineKind
-from bot.service.overview.transcript_steps import transcript_page
+from bot.service.overview.transcript_views import transcript_page
 from tests.testing.github.page_ground import PAYLOADS
 from tests.webhooks.api_ground import SECRET, World, place
 from tests.webhooks.dashboard.ground import Site

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from bot.core.errors import PlangateError, Refused, Transient
-from bot.workspace.egress.picture_fetcher import LARGEST, PictureFetcher, attachment_hosts
+from bot.workspace.egress.fetch import LARGEST, PictureFetcher, attachment_hosts
 from bot.workspace.egress.route import EgressRoute
 from tests.workspace.egress.internet import Internet, internet, ok
 

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from bot.core.errors import Refused
-from bot.core.hosts import is_name
-from bot.core.network import NetworkDecision
-from bot.workspace.egress import urls
-from bot.workspace.egress.addresses import is_public
-from bot.workspace.egress.route import EgressRoute, Streams
+from bot.core.network import NetworkDecision, is_name
+from bot.workspace.egress import route
+from bot.workspace.egress.route import EgressRoute, Streams, is_public
 from tests.rows import every_row
 
 pytestmark = pytest.mark.req("N1")
@@ -139,14 +137,14 @@ async def test_public_addresses(address: str) -> None:
 def test_urls_that_are_not_canonical(url: str) -> None:
     """Whatever two parsers could read in two ways is refused."""
     with pytest.raises(Refused):
-        urls.parse_url(url)
+        route.parse_url(url)
 
 
 @every_row("text", CONNECTS)
 def test_targets_that_are_not_canonical(text: str) -> None:
     """The same for what CONNECT names."""
     with pytest.raises(Refused):
-        urls.parse_authority(text)
+        route.parse_authority(text)
 
 
 @pytest.mark.req("N2")
@@ -174,7 +172,7 @@ async def test_names_that_stay_shut(host: str, listed: Sequence[str]) -> None:
 @pytest.mark.parametrize("url", ("https://docs.example.org", "https://docs.example.org/3/a.html?q=a%20b&c=d#top"))
 def test_plain_urls(url: str) -> None:
     """What a person would write is read."""
-    assert urls.parse_url(url).host == "docs.example.org"
+    assert route.parse_url(url).host == "docs.example.org"
     assert is_name("docs.example.org")
 
 

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
-from bot.core.command import mention_pattern
+from bot.core.turn import mention_pattern
 
 
 class Html(str):

@@ -5,7 +5,7 @@ https://docs.github.com/en/rest/pulls
 
 from dataclasses import replace
 
-from bot.core.lines import right_lines
+from bot.core.markdown.elements import right_lines
 from bot.testing.github import code_changes
 from bot.testing.github.code_changes import ChangedFile, LineNote, NewPull, changed_files, commits_between, pull_of
 from bot.testing.github.conversation import BODY_LIMIT

@@ -1,0 +1,185 @@
+"""Budgets: of a thread over all its sessions, and of a repository for one day (budget.*)."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Final
+
+from bot.agent.limits import SharedBudget
+from bot.core import comment
+from bot.core.errors import Transient
+from bot.core.events import decode_entries
+from bot.core.gate import Stage
+from bot.core.moves import Executed, Limited
+from bot.core.names import SessionId
+from bot.core.notes import Spent
+from bot.core.thread.state import ThreadState
+from bot.core.work import Consumption
+from bot.ports import Entry
+from bot.workflow.journal import append_notes, fold, read_state
+from bot.workflow.thread_context import ThreadContext
+
+# --- The budget of a thread over all its sessions, and an estimate of what its next work will cost (budget.*) --------
+# The command `budget N` raises the budget of one thread. `day_budget.py` holds that of a repository for one day.
+
+
+def bind_budgets(context: ThreadContext, state: ThreadState) -> None:
+    """Limit the session to its own budget and to what is left of its thread's budget."""
+    ledger = context.resources.ledger
+    elsewhere = max(0.0, (state.costs.total_usd or 0.0) - ledger.cost_usd)
+    remaining = max(0.0, _of_thread(context, state) - elsewhere)
+    ledger.budget_usd = min(state.costs.budget_usd or context.settings.budget_usd, remaining)
+
+
+async def limit_move(context: ThreadContext, state: ThreadState) -> Limited | None:
+    """Return the move that ends the work if the thread's or the shared budget has nothing left, else None."""
+    spent, budget = state.costs.total_usd or 0.0, _of_thread(context, state)
+    if spent >= budget:
+        reason = f"this thread has spent ${spent:.2f} of its budget of ${budget:.2f} (budget.thread_usd)"
+    else:
+        reason = await context.resources.shared_budget.refusal_reason()
+        context.resources.ledger.reason = reason  # "" also clears the reason of a day that is over
+    return context.limit_move(reason) if reason else None
+
+
+async def book_stopped(context: ThreadContext, session: SessionId, used: Consumption) -> None:
+    """Journal what a stopped session used, which returns no answer that could carry it."""
+    if used.dollars and (later := await read_state(context)).gate.stage is Stage.STOPPED:
+        await append_notes(context, later, spent_note(session, used, context.settings.model))
+
+
+def spent_note(session: SessionId, used: Consumption, model: str) -> Spent:
+    """Return the journal entry about what a session with that main model used."""
+    return Spent(
+        session=session,
+        cost_usd=used.dollars,
+        model=model,
+        tokens_input=used.tokens_input,
+        tokens_output=used.tokens_output,
+    )
+
+
+async def estimate_cost(context: ThreadContext, state: ThreadState, planning_usd: float) -> str:
+    """Return a rough estimate of what the work of a new plan will cost, from the journals of a day."""
+    if not context.resources.ledger.is_priced:
+        return comment.UNPRICED
+    try:
+        threads = await context.journal.since(context.resources.clock.now() - timedelta(days=1))
+    except Transient:
+        threads = {}
+    costs = [cost for entries in threads.values() for cost in _execution_costs(entries)]
+    return comment.estimate(costs, state.costs.by_session.get(state.request.planning_session, 0.0) + planning_usd)
+
+
+def _execution_costs(entries: Sequence[Entry]) -> list[float]:
+    """List the cost of each finished execution in a thread's journal, as far as it is known."""
+    costs, executions = dict[str, float](), set[str]()
+    for _, event in decode_entries(entries):
+        if event.cost_usd is not None:
+            costs[event.session] = costs.get(event.session, 0.0) + event.cost_usd
+        if isinstance(event, Executed):
+            executions.add(event.session)
+    return [costs[session] for session in executions & costs.keys()]
+
+
+def _of_thread(context: ThreadContext, state: ThreadState) -> float:
+    return max(context.settings.thread_usd, state.costs.budget_usd)
+
+
+# --- The budget of a repository for one day (UTC), over all sessions of all its threads (budget.repository_day_usd)
+# Threads of one repository run at the same time, in processes that share nothing but the journals. So a session
+# journals
+# its cost as soon as it reaches a tenth of the day's remaining budget, and reads the costs of the others at least
+# every
+# few seconds. The less is left, the more often each session reads, and each exceeds the limit by at most one call.
+
+SHARE: Final = 0.1
+"""A session journals its cost when it is this share of what is left of the day."""
+
+
+async def share_day_budget(context: ThreadContext, state: ThreadState, session: SessionId) -> ThreadContext:
+    """Return the context with a budget that limits the session to what is left of the repository's day.
+
+    Returns the same context if there is no budget for a day. Raises Transient if the journals cannot be read.
+    """
+    if context.settings.day_usd is None:
+        return context
+    day = DayBudget(context, state, session, context.settings.day_usd)
+    await day.read()
+    return replace(context, resources=replace(context.resources, shared_budget=day))
+
+
+@dataclass(slots=True)
+class DayBudget(SharedBudget):
+    """The budget of one session: what its repository has spent today, as far as the session knows."""
+
+    context: ThreadContext
+    state: ThreadState
+    session: SessionId
+    budget_usd: float
+    _journaled: float = 0.0
+    _spent_before: Consumption = field(init=False)
+    """What this process had spent on the thread before this session, all of it journaled."""
+    _journaled_of_session: Consumption = field(init=False)
+    """The consumption of this session in the thread's journal."""
+    _read_at: float = 0.0
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self._spent_before = self.context.resources.ledger.own
+        self._journaled_of_session = self.state.costs.consumption(self.session)
+
+    async def refusal_reason(self) -> str:
+        """Return why no further call may be made, or "". If the journals cannot be read, the last reading counts."""
+        async with self._lock:
+            settings, clock = self.context.settings, self.context.resources.clock
+            if self._matters() or clock.monotonic() - self._read_at >= settings.watch_seconds:
+                with suppress(Transient):
+                    await self.read()
+                    await self._journal()
+            return self.reason
+
+    async def read(self) -> None:
+        """Read the costs that all threads journaled today."""
+        clock = self.context.resources.clock
+        self._read_at, midnight = clock.monotonic(), clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+        threads = await self.context.journal.since(midnight)
+        entries = (entry for journal in threads.values() for entry in journal if entry.at >= midnight)
+        self._journaled = sum(event.cost_usd or 0.0 for _, event in decode_entries(entries))
+        if own := threads.get(self.context.location.thread):
+            self._carry(fold(self.context, own))
+
+    @property
+    def reason(self) -> str:
+        """Why nothing more may be spent today; "" if something is left."""
+        total, budget = self._journaled + self._own.usd, self.budget_usd
+        if total < budget:
+            return ""
+        used = f"this repository has spent ${total:.2f} of its ${budget:.2f} for the day"
+        return f"{used} (budget.repository_day_usd; the next day begins at midnight UTC)"
+
+    @property
+    def _own(self) -> Consumption:
+        """The part of this session's consumption that is not journaled."""
+        return self.context.resources.ledger.own - self._spent_before
+
+    def _matters(self) -> bool:
+        own = self._own.usd
+        return own > 0 and own >= SHARE * (self.budget_usd - self._journaled)
+
+    async def _journal(self) -> None:
+        """Journal what this session has cost so far if that matters for the remaining budget."""
+        if self._matters():
+            used = self._own
+            note = spent_note(self.session, used, self.context.settings.model)
+            self.state = await append_notes(self.context, self.state, note)
+            self._journaled += used.dollars
+            self._carry(self.state)
+
+    def _carry(self, state: ThreadState) -> None:
+        """Update the journaled consumption of this session, also for an entry whose append seemed to fail."""
+        recorded = self._journaled_of_session.higher(state.costs.consumption(self.session))
+        self.context.resources.ledger.carried += recorded - self._journaled_of_session
+        self._journaled_of_session = recorded

@@ -1,1 +1,0 @@
-"""The parts of approved work around its session: the brief, the set-up, and the checks with their commands."""

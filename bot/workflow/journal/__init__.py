@@ -1,1 +1,0 @@
-"""Reading and writing a thread's journal, and noticing that another process writes to it or set it back."""

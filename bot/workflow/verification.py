@@ -1,0 +1,443 @@
+"""What surrounds approved work: its brief (K1), set-up, commands, and checks before and after it (K4, K5)."""
+
+import hashlib
+import math
+import re
+import secrets
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from shlex import quote
+from typing import Final
+
+from bot.agent.permissions.plan_mode import pending_plan_call
+from bot.agent.prompts import reminder_text
+from bot.agent.session import Session
+from bot.agent.subagents.parent_context import subagents_of
+from bot.core.brief import ExecutionBrief, Words, escape_harness_markup
+from bot.core.checks import (
+    FAILING,
+    OUTSIDE,
+    CheckState,
+    baseline_text,
+    failures_text,
+    head_and_tail,
+    outputs_text,
+    outside_text,
+    state_of,
+)
+from bot.core.errors import Misconfigured, PlangateError, Refused
+from bot.core.markdown.elements import code
+from bot.core.moves import Requested
+from bot.core.names import SessionId
+from bot.core.network import Network, reachable_hosts
+from bot.core.notes import Prepared
+from bot.core.thread.state import ThreadState
+from bot.core.transcript import Json, Line, all_messages, commands_of, notes_of
+from bot.core.work import Checkout
+from bot.ports import Access, Toolhost, ToolOutput
+from bot.workflow.intake import addition_text, pull_number
+from bot.workflow.journal import append_notes, read_state
+from bot.workflow.main_session import journal_network, run_until_moved
+from bot.workflow.saved_work import checkout, read_transcript, toolhost
+from bot.workflow.thread_context import ThreadContext
+
+# --- Runs commands that people chose, in the sandbox, and lists those that agents ran by themselves ------------------
+
+TAIL: Final = 2_000
+"""Characters of a command's output that are kept."""
+MOST: Final = 50
+"""Most commands of agents that are kept."""
+_ENDING: Final = 30.0
+"""Seconds that ending a command may take after it ran out of time."""
+
+
+async def commands_run(context: ThreadContext, session: SessionId) -> list[Json]:
+    """Return the commands that a session and its sub-agents ran: agent, command (redacted), exit_code, output_sha256.
+
+    They are taken from the transcripts. Commands that only read are left out. Of each command the last run counts, and
+    only the last MOST commands are returned.
+    """
+    from bot.agent.permissions.shell_policy import is_read_only
+
+    sessions = [("main", lines := await _lines(context, session))]
+    sessions += [(agent, await _lines(context, ident)) for agent, ident in subagents_of(lines)]
+    ran: dict[tuple[str, str], Json] = {}
+    for agent, messages in sessions:
+        for command, exit_code, output in commands_of(all_messages(messages)):
+            if not is_read_only(command):
+                ran.pop((agent, command), None)
+                redacted = context.redactor.redact(command)[:TAIL]
+                digest = hashlib.sha256(output.encode("utf-8", "surrogatepass")).hexdigest()
+                row = {"agent": agent, "command": redacted, "exit_code": exit_code, "output_sha256": digest}
+                ran[agent, command] = row
+    return [*ran.values()][-MOST:]
+
+
+async def _lines(context: ThreadContext, session: SessionId) -> tuple[Line, ...]:
+    """Return the lines of a session; none if they cannot be read, because that must not fail finished work."""
+    with suppress(PlangateError):
+        return await read_transcript(context, session)
+    return ()
+
+
+@asynccontextmanager
+async def command_sandbox(
+    context: ThreadContext, state: ThreadState, tree: Checkout, name: str, *, hosts: tuple[str, ...]
+) -> AsyncIterator[Toolhost]:
+    """Yield a sandbox on a checkout that can reach those hosts. Its network decisions are journaled under `name`."""
+    async with (
+        journal_network(context, state, SessionId(name)) as network_log,
+        toolhost(context, tree, Access.WRITE, Network(hosts, network_log.record)) as host,
+    ):
+        yield host
+
+
+async def run_command(
+    context: ThreadContext, host: Toolhost, command: str, *, below: str = "", most: float = math.inf
+) -> tuple[Json, str]:
+    """Run one command, in a folder if one is named, and return how it ended and all of its output, redacted.
+
+    It may take `sandbox.minutes`; `most` is a further time limit, in seconds.
+    """
+    seconds = min(context.settings.command_minutes * 60, most)
+    output = await call_bash(host, f"cd {quote(below)}\n{command}" if below else command, seconds)
+    text = hear_output(context, output.text)
+    facts = {
+        "command": command,
+        "exit_code": output.details.get("exit_code"),
+        "seconds": output.details.get("seconds"),
+        "output": text[-TAIL:],
+    }
+    return facts, text
+
+
+async def call_bash(host: Toolhost, command: str, seconds: float) -> ToolOutput:
+    """Run a command for at most so many seconds."""
+    call_input = {"command": command, "timeout": int(seconds * 1000)}
+    return await host.call("Bash", call_input, timeout=seconds + _ENDING)
+
+
+def hear_output(context: ThreadContext, text: str) -> str:
+    """Return the output of a command, redacted. Raises CanaryShown first if it contains a planted decoy."""
+    context.resources.alarm.check_text(text)
+    return context.redactor.redact(text)
+
+
+async def run_commands(
+    context: ThreadContext, host: Toolhost, commands: Iterable[str], *, seconds: float | None
+) -> list[Json]:
+    """Run commands one after the other, within `seconds` in all; None for no limit.
+
+    Return the results of the commands that were not cut short.
+    """
+    clock, results = context.resources.clock, list[Json]()
+    end = math.inf if seconds is None else clock.monotonic() + seconds
+    for command in commands:
+        if (seconds_left := end - clock.monotonic()) > 0:
+            facts, _ = await run_command(context, host, command, most=seconds_left)
+            results += [facts] if facts["exit_code"] is not None or clock.monotonic() < end else []
+    return results
+
+
+# --- Runs the set-up commands of the default branch's configuration, which make a checkout ready for approved work
+# Rules
+# - They run in a sandbox after a plan was approved, and can reach the hosts that both it and the configuration name
+#   (N1a). The plan always includes the configuration's hosts, so that its approvers see them.
+# - They run once in each checkout. The session, its sub-agents, and the checks find the files that they leave.
+# - Files that they leave and that git does not ignore are not published, unless the work changed them too.
+
+KEY: Final = "sandbox.setup in .github/plangate.yml"
+
+"""Files that git does not ignore and that set-up commands may leave."""
+SHOWN: Final = 500
+
+_MARK: Final = ".git/plangate-prepared"
+"""The file in a checkout that records which commands ran. A session that writes to it harms only that checkout."""
+_LEFT: Final = """git ls-files -z --modified --others --exclude-standard | sort -zu | xargs -0r sh -c '
+for f; do
+  if [ -L "$f" ]; then id=$(readlink -n -- "$f" | git hash-object --stdin)
+  else id=$(git hash-object --no-filters -- "$f" 2>/dev/null || echo gone)
+  fi
+  printf "%s %s\\n" "$id" "$f"
+done' sh"""
+_LINE: Final = re.compile(r"([0-9a-f]{40}|gone) (.+)")
+
+
+def hosts(context: ThreadContext, state: ThreadState) -> tuple[str, ...]:
+    """List the hosts that approved work may reach: those in both its plan and the configuration (N1a)."""
+    return reachable_hosts(state.plan.current.contract.hosts, context.settings.hosts, state.plan.current.tier)
+
+
+async def prepare(context: ThreadContext, state: ThreadState) -> bool:
+    """Prepare the checkout, and return True; False if the thread was moved meanwhile.
+
+    Raises Misconfigured if a command fails, or leaves too many files that git does not ignore.
+    """
+    if not context.settings.setup:
+        return True
+    return bool(await run_until_moved(context, state, _run_setup(context, state)))
+
+
+def leftovers(state: ThreadState) -> dict[str, str]:
+    """Return the files that the set-up commands left and git does not ignore: path -> blob id, or ``gone``."""
+    return {} if state.request.setup is None else state.request.setup.left
+
+
+async def _run_setup(context: ThreadContext, state: ThreadState) -> bool:
+    """Run the commands in a checkout that has not had them, and return True."""
+    tree = await checkout(context, state)
+    async with command_sandbox(context, state, tree, "setup", hosts=hosts(context, state)) as host:
+        mark = hashlib.sha256("\n".join(context.settings.setup).encode()).hexdigest()
+        if await _command_output(host, tree, f"cat {_MARK}") != mark:
+            await _run(context, state, host, tree=tree)
+            await _command_output(host, tree, f"printf %s {mark} > {_MARK}")
+    return True
+
+
+async def _run(context: ThreadContext, state: ThreadState, host: Toolhost, *, tree: Checkout) -> None:
+    """Run the commands one after the other, and journal their results and what they left."""
+    results = []
+    for command in context.settings.setup:
+        facts, _ = await run_command(context, host, command, below=tree.shown_as)
+        results.append(facts)
+        if facts["exit_code"] != 0:
+            output = " ".join(facts["output"].split())[-SHOWN:]
+            raise Misconfigured(f"the set-up command {command!r} failed: {output}", where=KEY, fix="fix it, then retry")
+    if state.request.setup is None:  # no work was done yet: the set-up commands caused every difference
+        lines = _LINE.findall(await _command_output(host, tree, _LEFT))
+        leftover = {path: blob for blob, path in lines}
+        if len(leftover) > MOST:
+            some = ", ".join([*leftover][:3])
+            what = f"the set-up commands left {len(leftover)} files that git does not ignore ({some} ...)"
+            raise Misconfigured(what, where=KEY, fix="add them to .gitignore, then retry")
+        await append_notes(context, state, Prepared(commands=tuple(results), left=leftover))
+
+
+async def _command_output(host: Toolhost, tree: Checkout, command: str) -> str:
+    """Return the output of a command in the checkout's folder."""
+    return (await host.call("Bash", {"command": f"cd {quote(tree.shown_as)} && {command}"})).text
+
+
+# --- Runs the checks before the work and after it, and hands failing work back to its session (K4, K5) ---------------
+# Rules
+# - The checks are the plan's commands and `execution.verify`. After the work they run on a frozen copy of it, in a
+#   sandbox of their own: what they write is not published, and publishing refuses another tree (G3a).
+# - Before the work they run on a copy of the untouched checkout, and take at most a part of the session's time.
+# - The transcript is the source of truth. It keeps the results before the work, and counting its messages tells how
+#   often
+#   work was handed back. After a crash anywhere, the next process verifies again and hands nothing back twice.
+# - A check that failed before the work and is not a command of the plan is never handed back, nor one that the sandbox
+#   cannot run.
+
+SHARE: Final = 4
+"""The checks before the work may take this fraction (1/N) of a session's time."""
+NO_TIME: Final = "they would have taken too much of the session's time"
+NOT_KNOWN: Final = "the work had begun before"
+
+BASELINE: Final = "baseline"
+"""Kind of the transcript note that holds the results of the checks before the work."""
+_KEPT: Final = 500
+"""Characters that the journal keeps of a command's output before the work."""
+_REMINDER: Final = reminder_text("").partition("\n")[0] + "\n"
+"""How a reminder begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The results of the checks on the finished work."""
+
+    checks: tuple[Json, ...] = ()
+    """In the form that the journal holds (core/checks.py)."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """The output of each command, cut in the middle."""
+    tree: str = ""
+    """The git tree that they ran on; "" if there are no checks."""
+    outside: tuple[str, ...] = ()
+    """The changed paths that the plan does not name."""
+    no_baseline: str = ""
+    """Why a check did not run before the work; "" if all did."""
+
+
+def check_commands(context: ThreadContext, state: ThreadState) -> tuple[str, ...]:
+    """List the checks: the plan's commands, and the project's own."""
+    return tuple(dict.fromkeys((*state.plan.current.contract.commands, *context.settings.verify)))
+
+
+async def measure_baseline(context: ThreadContext, state: ThreadState, session: Session) -> bool:
+    """Run the checks on the untouched checkout, once in a session, and keep their results in the transcript.
+
+    Return True.
+    """
+    commands = check_commands(context, state)
+    if not commands or not _is_untouched(session) or _baseline(await read_transcript(context, session.id)) is not None:
+        return True
+    copy = await context.workspace.fork(await checkout(context, state), f"base-{secrets.token_hex(4)}")
+    try:
+        async with _sandbox(context, state, copy) as host:
+            seconds = context.settings.limits.seconds
+            results = await run_commands(context, host, commands, seconds=None if seconds is None else seconds / SHARE)
+    finally:
+        await context.workspace.discard(copy)
+    session.note(BASELINE, {"checks": results})
+    return True
+
+
+async def baseline_reminders(context: ThreadContext, session: Session) -> list[str]:
+    """Return a reminder of the checks' results before the work; none if the session already has it."""
+    has_begun = any(message["role"] == "assistant" for message in session.history)
+    if not _is_untouched(session) or (not has_begun and len(session.history) > 1):
+        return []
+    results = _baseline(await read_transcript(context, session.id))
+    return [reminder_text(escape_harness_markup(baseline_text(results)))] if results else []
+
+
+async def verify(context: ThreadContext, state: ThreadState, session: SessionId) -> Verification:
+    """Run the checks on a frozen copy of the work. Raises Refused if it cannot be copied or published."""
+    commands, work = check_commands(context, state), await checkout(context, state)
+    setup_files = leftovers(await read_state(context))
+    if not commands:
+        with suppress(Refused):  # publishing reports it
+            paths = await context.workspace.changed_paths(work)
+            return Verification(outside=_outside(state, set(paths) - set(setup_files)))
+        return Verification()
+    frozen = await context.workspace.freeze(work, f"checks-{secrets.token_hex(4)}", setup_files)
+    try:
+        async with _sandbox(context, state, frozen.checkout) as host:
+            ran = [await run_command(context, host, line) for line in commands]
+    finally:
+        await context.workspace.discard(frozen.checkout)
+    before = _baseline(await read_transcript(context, session))
+    results_before = {check["command"]: _result(check) for check in before or ()}
+    return Verification(
+        tuple(
+            check | ({"before": results_before[line]} if (line := check["command"]) in results_before else {})
+            for check, _ in ran
+        ),
+        {check["command"]: head_and_tail(output) for check, output in ran},
+        frozen.tree,
+        _outside(state, frozen.paths),
+        NOT_KNOWN if before is None else "" if results_before.keys() >= set(commands) else NO_TIME,
+    )
+
+
+async def hand_back(
+    context: ThreadContext, state: ThreadState, session: SessionId, verified: Verification
+) -> Json | None:
+    """Return the message that hands failing work back to the session, or None if the work stands as it is.
+
+    An amendment was approved with its exact tree, so nothing of it is handed back.
+    """
+    if state.plan.current.tree:
+        return None
+    messages = all_messages(await read_transcript(context, session))
+    earlier = [begin for message in messages for begin in _reminder_beginnings(message)]
+    failing = _to_repair(state, verified) if earlier.count(FAILING) < context.settings.repairs else []
+    texts = list[str]()
+    if failing:
+        passed = [check for check in verified.checks if state_of(check) is CheckState.PASSED]
+        others = [check for check in verified.checks if check not in (*failing, *passed)]
+        texts.append(reminder_text(escape_harness_markup(failures_text(failing, others))))
+        texts.append(escape_harness_markup(outputs_text(failing, verified.outputs)))
+    if verified.outside and OUTSIDE not in earlier:
+        texts.append(reminder_text(escape_harness_markup(outside_text(verified.outside))))
+    return {"role": "user", "content": [{"type": "text", "text": text} for text in texts]} if texts else None
+
+
+def _to_repair(state: ThreadState, verified: Verification) -> list[Json]:
+    """List the checks that the work broke, and the plan's own checks that fail after it."""
+    proofs = {CheckState.FAILED, CheckState.FAILED_BEFORE}
+    repairable = dict.fromkeys(state.plan.current.contract.commands, proofs)
+    return [
+        check for check in verified.checks if state_of(check) in repairable.get(check["command"], {CheckState.FAILED})
+    ]
+
+
+def _reminder_beginnings(message: Json) -> list[str]:
+    """List the kinds of this module's reminders in a message, each by the words with which it begins."""
+    if message["role"] != "user" or isinstance(message["content"], str):
+        return []
+    texts = [str(block.get("text", "")) for block in message["content"]]
+    return [begin for text in texts for begin in (FAILING, OUTSIDE) if text.startswith(_REMINDER + begin)]
+
+
+def _is_untouched(session: Session) -> bool:
+    """Return whether the session has not begun to work: it is new, or its plan was approved just now."""
+    has_begun = any(message["role"] == "assistant" for message in session.history)
+    return not has_begun or pending_plan_call(session.history) is not None
+
+
+def _baseline(lines: Iterable[Line]) -> list[Json] | None:
+    """Return the results of the checks before the work; None if they did not run then."""
+    return next((list(note["checks"]) for note in notes_of(lines, BASELINE)), None)
+
+
+def _result(check: Json) -> Json:
+    """Return the part of a check's result before the work that the journal keeps."""
+    return {key: check[key] for key in ("exit_code", "seconds")} | {"output": check["output"][-_KEPT:]}
+
+
+def _outside(state: ThreadState, paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(path for path in paths if not state.plan.current.contract.reaches(path)))
+
+
+def _sandbox(context: ThreadContext, state: ThreadState, copy: Checkout) -> AbstractAsyncContextManager[Toolhost]:
+    """Return a separate sandbox on a copy. It can reach the hosts that approved work may reach."""
+    return command_sandbox(context, state, copy, Path(copy.path).parent.name, hosts=hosts(context, state))
+
+
+# --- Builds the brief with which an execution session starts (K1) ----------------------------------------------------
+# Rules: the session gets only words of people who may ask, if nobody edited them since. It does not get the planner's
+# session, what the planner read, or other people's words.
+
+
+def execution_brief(context: ThreadContext, state: ThreadState) -> ExecutionBrief:
+    """Return the brief of a new session of approved work."""
+    request, *added = _unedited_requests(state)
+    others = [*added, *_answers(state)]
+    additions = [words for words in others if words is not None]
+    return ExecutionBrief(
+        state.plan.current,
+        request,
+        additions,
+        withheld=len(others) - len(additions),
+        checks=check_commands(context, state),
+        repairs=context.settings.repairs,
+        result=_result_place(context, state),
+    )
+
+
+def _unedited_requests(state: ThreadState) -> Iterator[Words | None]:
+    """Yield the request and the additions made before the plan, in order; None for each that the session may not get.
+
+    A request that only repeats those before it, as `retry` makes it, is left out.
+    """
+    repeated = ""
+    for entry in state.request.entries:
+        turn, is_request = entry.said, isinstance(entry, Requested)
+        if is_request and turn.text == repeated:
+            continue
+        repeated = turn.text if is_request else f"{repeated}\n\n{addition_text(entry)}"
+        yield None if turn.foreign else Words(turn.actor.login, turn.text)
+
+
+def _answers(state: ThreadState) -> Iterator[Words | None]:
+    """Yield the answers to the questions of these requests' planners; None for each that the session may not get."""
+    requests = {entry.said.key for entry in state.request.entries if isinstance(entry, Requested)}
+    for answer in state.question.planner_answers:
+        if answer.request in requests:
+            yield None if answer.edited else Words(answer.login, answer.text, answer.question)
+
+
+def _result_place(context: ThreadContext, state: ThreadState) -> str:
+    """Return what happens to the result of the work, and where people see it."""
+    thread, number = context.location.thread, pull_number(context, state)
+    new = (
+        f"a commit on a new branch, and a pull request to {code(context.location.default_branch)} that closes #{thread}"
+    )
+    where = f"a commit on the branch of pull request #{number}" if number else new
+    return (
+        f"What you leave in the checkout becomes {where}; the harness makes them. Your last message is shown there as "
+        "the summary: what was done, how it was checked, what differs from the plan."
+    )
