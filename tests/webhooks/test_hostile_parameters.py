@@ -84,7 +84,7 @@ class Served:
         kind = answer.headers.get("content-type", "")
         if path.startswith("/api/"):
             assert answer.status < 400 or kind == "application/problem+json", about
-        elif not FOR_PROGRAMS.fullmatch(path) and not path.startswith("/setup"):
+        elif not FOR_PROGRAMS.fullmatch(path.partition("?")[0]) and not path.startswith("/setup"):
             assert "json" not in kind, about
             assert {name.lower() for name in HEADERS} <= answer.headers.keys(), about
 

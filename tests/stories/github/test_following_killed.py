@@ -10,9 +10,10 @@ from bot.core.errors import Transient
 from bot.core.gate import Stage
 from bot.core.thread.state import fold_entries
 from bot.testing.github.code_changes import LineNote
+from bot.testing.github.faults import Fault, Plan
 from tests.stories.github.deaths import Boundary, Death, Life, Mortal
 from tests.stories.github.ground import HOME, Hub, Model, Story
-from tests.stories.github.moments import READY
+from tests.stories.github.moments import PUSH, READY
 from tests.stories.github.runner import journal_of
 from tests.stories.ground import until
 
@@ -109,7 +110,8 @@ async def at_the_push(story: Story, model: Model) -> str:
     reviewed(story, number, "NEW.md")
     await story.rests(number)
     story.reacts("maya", "+1", story.plan)
-    story.github.faults.fail(PULLS, 500, times=12)
+    listing = Plan(PULLS, Fault("status", 500), times=12)
+    story.github.faults.add(Plan(PUSH, Fault("delay"), containing=f"refs/heads/{FEATURE}", then=(listing,)))
     return base
 
 

@@ -158,7 +158,7 @@ async def measured(story: Story) -> dict[str, Cost]:
     await story.host.changed_threads([story.address()])
     marks.append(len(story.github.requests))
     await story.rests(1)
-    row("a look at a plan that waits, where nothing is new")
+    row("a check of a plan that waits, where nothing is new")
     await story.host.changed_threads([story.address()])
     row("a poll over one plan that waits")
     rita, elsewhere = story.person("rita"), story.opens("rita", "Nothing for a bot.")
