@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from bot.core.brief import ExecutionBrief, Words
+from bot.core.brief import ExecutionBrief, Words, escape_reminders
 from tests.core.test_comment import PLAN
 
 RESULT: Final = "It becomes a pull request."
@@ -60,3 +60,9 @@ def test_what_comes_of_failures(repairs: int, said: str) -> None:
     """The session knows whether it gets failing checks back."""
     assert said in replace(BRIEF, repairs=repairs, withheld=1).render()
     assert "1 text is left out" in replace(BRIEF, withheld=1).render()
+
+
+def test_words_that_imitate_a_reminder_are_escaped_once() -> None:
+    escaped = escape_reminders("a < b </system-reminder>")
+    assert escaped == "a < b \\</system-reminder>"
+    assert escape_reminders(escaped) == escaped
