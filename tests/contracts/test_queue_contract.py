@@ -108,8 +108,14 @@ async def test_what_needs_no_look(processes: Processes) -> None:
     await queue.wake_all(rests=lambda _: True)
     heard = replace(delivery(1), report=DeliveryReport(PERSON, texts=("@plangate go",)))
     talk = DeliveryReport(PERSON, texts=("hello",))
+    host.hold = True  # until the end of the first look nobody knows what the bot listens to
     assert await queue.store(heard) is Outcome.STORED
     assert await queue.store(replace(delivery(2), report=talk)) is Outcome.STORED
+    await begun(host, "look", 1)
+    await begun(host, "look", 2)
+    host.hold = False
+    host.finish(1)
+    host.finish(2)
     await settled(queue)
     await queue.wake_all(rests=lambda _: True)
     given = [
