@@ -266,10 +266,7 @@ class GitWorkspace:
             command = program(sandbox.python(), str(_BOT.parent))
             return await SandboxedToolhost.start(command, config, environment=environment)
         with sandbox.open_filter() as filters:
-            command = [
-                *sandbox.argv(profile, init=False, filters=filters),
-                *program(sandbox.python(), sandbox.PACKAGE),
-            ]
+            command = [*sandbox.argv(profile, init=False, filters=filters), *program(sandbox.python(), sandbox.PACKAGE)]
             return await SandboxedToolhost.start(
                 command, config, environment={}, descriptors=filters, after=resources.aclose
             )

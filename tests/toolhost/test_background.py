@@ -89,8 +89,7 @@ def test_recent_output_keeps_characters_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "said"),
-    (("^b", ["b1", "b2"]), ("nothing", ["(no new output)"]), ("", ["a", "b1", "c", "b2", "b3"])),
+    ("pattern", "said"), (("^b", ["b1", "b2"]), ("nothing", ["(no new output)"]), ("", ["a", "b1", "c", "b2", "b3"]))
 )
 def test_filter(host: Client, root: Path, pattern: str, said: list[str]) -> None:
     """Only lines that match are told, in their order; a line that is not whole yet is filtered when it is."""

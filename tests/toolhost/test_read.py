@@ -37,21 +37,9 @@ PNG = png()
         (b"a\rb\n", {}, "1\ta\rb"),
         (b"", {}, "(f is empty)"),
         (b"x" * 2000 + b"\ny\n", {}, "1\t" + "x" * 2000 + "\n2\ty"),
-        (
-            b"x" * 2001 + b"\ny\n",
-            {},
-            "1\t" + "x" * 2000 + " [cut: the line is longer than 2,000 characters]\n2\ty",
-        ),
-        (
-            "€".encode() * 9000,
-            {},
-            "1\t" + "€" * 2000 + " [cut: the line is longer than 2,000 characters]",
-        ),
-        (
-            ("x" + "😀" * 9000).encode(),
-            {},
-            "1\tx" + "😀" * 1999 + " [cut: the line is longer than 2,000 characters]",
-        ),
+        (b"x" * 2001 + b"\ny\n", {}, "1\t" + "x" * 2000 + " [cut: the line is longer than 2,000 characters]\n2\ty"),
+        ("€".encode() * 9000, {}, "1\t" + "€" * 2000 + " [cut: the line is longer than 2,000 characters]"),
+        (("x" + "😀" * 9000).encode(), {}, "1\tx" + "😀" * 1999 + " [cut: the line is longer than 2,000 characters]"),
     ),
 )
 def test_slices(host: Client, root: Path, content: bytes, arguments: dict[str, int], shown: str) -> None:
@@ -133,12 +121,7 @@ def test_folder_and_pipe(host: Client, root: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "media_type"),
-    (
-        (PNG, "image/png"),
-        (JPEG, "image/jpeg"),
-        (b"GIF89a\x02\0\x02\0\0\0\0;", "image/gif"),
-        (WEBP, "image/webp"),
-    ),
+    ((PNG, "image/png"), (JPEG, "image/jpeg"), (b"GIF89a\x02\0\x02\0\0\0\0;", "image/gif"), (WEBP, "image/webp")),
 )
 def test_images(host: Client, root: Path, content: bytes, media_type: str) -> None:
     """An image is known by its bytes, not its name, and comes as a block."""

@@ -65,12 +65,7 @@ WORLD = {"a.py": CASE, "b.ts": b"needle\nNEEDLE\n", "d/c.md": b"# needle\n", "d/
 NAMES = {"[a].py": b"1\n", "a.py": b"2\n", "{b}.py": b"3\n", "b.py": b"4\n", "s p.py": b"5\n", "-c.py": b"6\n"}
 
 READ = (
-    Row(
-        "mixed ends",
-        {"f": MIXED},
-        "Read f",
-        "1\ta\n2\tb\n3\tc\rd\n(lines end with CRLF; Edit keeps that)",
-    ),
+    Row("mixed ends", {"f": MIXED}, "Read f", "1\ta\n2\tb\n3\tc\rd\n(lines end with CRLF; Edit keeps that)"),
     Row("no last newline", {"f": b"a\nb"}, "Read f offset=2", "2\tb"),
     Row("only a newline mark", {"f": b"\xef\xbb\xbf"}, "Read f", "1\t"),
     Row("mark in the middle", {"f": b"a\xef\xbb\xbfb\n"}, "Read f", "1\ta\ufeffb"),

@@ -75,9 +75,7 @@ def mixtures(draw: st.DrawFn) -> tuple[list[tuple[bytes, bytes]], int, int, list
 
 @pytest.mark.req("T4")
 @given(mixtures())
-def test_each_line_keeps_its_own_end(
-    mixture: tuple[list[tuple[bytes, bytes]], int, int, list[int | str]],
-) -> None:
+def test_each_line_keeps_its_own_end(mixture: tuple[list[tuple[bytes, bytes]], int, int, list[int | str]]) -> None:
     lines, first, last, made = mixture
     old = "".join(f"{lines[n][0].decode()}\n" for n in range(first, last + 1))
     new = "".join(f"{lines[n][0].decode() if isinstance(n, int) else n}\n" for n in made)

@@ -88,15 +88,9 @@ UNCONTROLLED = {
     "chroot": ("python", "os.chroot('/tmp'); print('OUT')"),
     "become root": ("python", "os.setuid(0); print('OUT')"),
     "device node": ("python", "os.mknod('/tmp/d', 0o60600, os.makedev(8, 0)); print('OUT')"),
-    "capabilities": (
-        "bash",
-        "grep -E 'Cap(Prm|Eff|Bnd|Amb)' /proc/self/status | grep -qv 00000000 && echo OUT",
-    ),
+    "capabilities": ("bash", "grep -E 'Cap(Prm|Eff|Bnd|Amb)' /proc/self/status | grep -qv 00000000 && echo OUT"),
     "new privileges": ("bash", "grep -q 'NoNewPrivs:.0' /proc/self/status && echo OUT"),
-    "kernel settings": (
-        "bash",
-        "v=$(cat /proc/sys/vm/swappiness); echo $v > /proc/sys/vm/swappiness && echo OUT",
-    ),
+    "kernel settings": ("bash", "v=$(cat /proc/sys/vm/swappiness); echo $v > /proc/sys/vm/swappiness && echo OUT"),
     "kernel settings of dumps": (
         "bash",
         "v=$(cat /proc/sys/kernel/core_pattern); echo $v > /proc/sys/kernel/core_pattern && echo OUT",

@@ -16,6 +16,7 @@ from pathlib import Path
 from bot.core.names import is_branch
 from bot.testing.github.git_objects import (
     ABSENT,
+    FileContents,
     LeftToGitError,
     named_object,
     object_path,
@@ -166,13 +167,7 @@ class Bare:
         return kind == "commit" or (bool(kind) and not ref.startswith("refs/heads/"))
 
     def commit(
-        self,
-        parent: str | None,
-        files: Mapping[str, str | bytes | None],
-        *,
-        message: str,
-        by: CommitSignature,
-        branch: str = "",
+        self, parent: str | None, files: FileContents, *, message: str, by: CommitSignature, branch: str = ""
     ) -> str:
         """Commit changed files (None deletes) on top of a parent and return the commit id.
 
@@ -186,13 +181,7 @@ class Bare:
         return self.import_commit(parent, files, message=message, by=by, branch=branch)
 
     def import_commit(
-        self,
-        parent: str | None,
-        files: Mapping[str, str | bytes | None],
-        *,
-        message: str,
-        by: CommitSignature,
-        branch: str,
+        self, parent: str | None, files: FileContents, *, message: str, by: CommitSignature, branch: str
     ) -> str:
         """Do the same with git fast-import, which takes ten times as long and can do all of it."""
         ref = f"refs/heads/{branch}" if branch else _NOWHERE

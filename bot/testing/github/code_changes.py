@@ -4,16 +4,16 @@ The rules of conversation.py apply here as well.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
 from bot.core.markdown.elements import right_lines
 from bot.testing.github.bare import Bare
-from bot.testing.github.conversation import Detail, open_issue, set_state, store, touch_thread
+from bot.testing.github.conversation import open_issue, set_state, store, touch_thread
 from bot.testing.github.entities import CheckRun, Event, Issue, Pull, Push, Repository, Review, ReviewComment
-from bot.testing.github.git_objects import ABSENT
+from bot.testing.github.git_objects import ABSENT, FileContents
 from bot.testing.github.world import ActingUser, GitHubState, NotThereError, StateConflictError
 
 CLOSING = re.compile(r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b", re.IGNORECASE)
@@ -40,12 +40,7 @@ class NewPull:
 
 
 def push_files(
-    by: ActingUser,
-    repository: Repository,
-    branch: str,
-    *,
-    files: Mapping[str, str | bytes | None],
-    message: str = "Change files\n",
+    by: ActingUser, repository: Repository, branch: str, *, files: FileContents, message: str = "Change files\n"
 ) -> str:
     """Commit files (None deletes) on a branch and return the commit. A new branch starts at the default branch."""
     with by.world.lock:
@@ -137,7 +132,7 @@ def add_line_comment(by: ActingUser, review: Review, note: LineNote, *, reply_to
 
 
 def change_pull(by: ActingUser, issue: Issue, pull: Pull, action: str, *, push: Push | None = None) -> Issue:
-    return store(by, replace(issue, pull=pull), action, detail=Detail(push=push))
+    return store(by, replace(issue, pull=pull), action, push=push)
 
 
 def merge(by: ActingUser, issue: Issue, message: str | None = None) -> str:
@@ -159,7 +154,8 @@ def merge(by: ActingUser, issue: Issue, message: str | None = None) -> str:
         store(by, closed, "closed")
         notice_pushes(by, home)
         if pull.base_ref == home.default_branch:
-            _close_named(by, home, issue.text.body)
+            for named in issues_named(by.world, home.id, issue.text.body):
+                set_state(by, named, "closed")
         return commit
 
 
@@ -211,11 +207,6 @@ def _publish_head(world: GitHubState, issue: Issue) -> None:
     world.bare(home).move(f"refs/pull/{issue.number}/head", pull.head_sha)
 
 
-def _close_named(by: ActingUser, repository: Repository, body: str) -> None:
-    for issue in issues_named(by.world, repository.id, body):
-        set_state(by, issue, "closed")
-
-
 def issues_named(world: GitHubState, repository: int, body: str) -> list[Issue]:
     numbers = sorted({int(number) for number in CLOSING.findall(body)})
     issues = [world.issues.get((repository, number)) for number in numbers]
@@ -227,7 +218,7 @@ def pulls_naming(world: GitHubState, issue: Issue) -> list[Issue]:
     return [pull for pull in pulls if issue in issues_named(world, issue.repository, pull.text.body)]
 
 
-# --- The differences between two commits of a bare repository, as git reports them -----------------------------------
+# --- Differences between two commits ---------------------------------------------------------------------------------
 
 STATUSES = {"A": "added", "M": "modified", "D": "removed", "R": "renamed", "C": "copied", "T": "changed"}
 SHOWN_LINES = 4

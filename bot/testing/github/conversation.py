@@ -4,28 +4,15 @@ Each function makes one change as one actor (a user id), keeps the history as Gi
 returns the new value. The callers (person.py and the endpoints) check whether the actor has permission.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
-from bot.testing.github.entities import Comment, Edit, EditableText, Event, Issue, Pull, Push, Reaction, Repository
+from bot.testing.github.entities import Comment, Edit, EditableText, Event, Issue, Pull, Reaction, Repository
 from bot.testing.github.world import ActingUser, GitHubState, StateConflictError
 
 BODY_LIMIT = 65_536
 """Maximum characters in a body; https://docs.github.com/en/rest/issues/comments (422 "Body is too long")."""
-
-
-@dataclass(frozen=True, slots=True)
-class Detail:
-    label: str | None = None
-    assignee: int | None = None
-    push: Push | None = None
-    changed: Mapping[str, str] = field(default_factory=dict)
-    """The previous values of edited fields."""
-
-
-NOTHING_ELSE = Detail()
 
 
 def open_issue(
@@ -49,7 +36,7 @@ def edit_issue(by: ActingUser, issue: Issue, *, title: str | None = None, body: 
         if not changed:
             return issue
         text = with_edit(by, issue.text, new["body"], posted=(issue.author, issue.created_at))
-        return store(by, replace(issue, title=new["title"], text=text), "edited", detail=Detail(changed=changed))
+        return store(by, replace(issue, title=new["title"], text=text), "edited", changed=changed)
 
 
 def set_state(by: ActingUser, issue: Issue, state: Literal["open", "closed"], *, reason: str | None = None) -> Issue:
@@ -89,10 +76,10 @@ def set_labels(by: ActingUser, issue: Issue, names: tuple[str, ...]) -> Issue:
         home = by.world.repositories[issue.repository]
         for name in [label for label in issue.labels if label not in names]:
             kept = tuple(each for each in issue.labels if each != name)
-            issue = store(by, replace(issue, labels=kept), "unlabeled", detail=Detail(label=name))
+            issue = store(by, replace(issue, labels=kept), "unlabeled", label=name)
         for name in [each for each in names if each not in issue.labels]:
             by.world.add_label(home, name)
-            issue = store(by, replace(issue, labels=(*issue.labels, name)), "labeled", detail=Detail(label=name))
+            issue = store(by, replace(issue, labels=(*issue.labels, name)), "labeled", label=name)
         return issue
 
 
@@ -100,7 +87,7 @@ def add_assignees(by: ActingUser, issue: Issue, users: tuple[int, ...]) -> Issue
     with by.world.lock:
         for user in dict.fromkeys(each for each in users if each not in issue.assignees):
             changed = replace(issue, assignees=(*issue.assignees, user))
-            issue = store(by, changed, "assigned", detail=Detail(assignee=user))
+            issue = store(by, changed, "assigned", assignee=user)
         return issue
 
 
@@ -180,25 +167,14 @@ def with_edit(by: ActingUser, text: EditableText, body: str, *, posted: tuple[in
     return replace(text, body=body, edits=(*history, Edit(by.world.next_id(), by.id, by.world.now(), body)))
 
 
-def store(by: ActingUser, issue: Issue, action: str, *, detail: Detail = NOTHING_ELSE) -> Issue:
+def store(by: ActingUser, issue: Issue, action: str, **details: Any) -> Issue:
+    """Store the new value of a thread, and send the event with these further fields of it."""
     with by.world.lock:
         issue = replace(issue, updated_at=by.world.now())
         by.world.issues[issue.repository, issue.number] = issue
         home = by.world.repositories[issue.repository]
         name = "pull_request" if issue.pull else "issues"
-        by.world.emit(
-            Event(
-                name,
-                action,
-                by.id,
-                home,
-                issue,
-                label=detail.label,
-                assignee=detail.assignee,
-                push=detail.push,
-                changed=detail.changed,
-            )
-        )
+        by.world.emit(Event(name, action, by.id, home, issue, **details))
         return issue
 
 

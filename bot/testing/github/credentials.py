@@ -199,8 +199,7 @@ def new_key_pair() -> tuple[str, str]:
 _key_pair = cache(new_key_pair)
 
 
-# --- Apps that are made from a manifest: which manifests GitHub accepts, and the code of each new App ----------------
-# https://docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest
+# --- Manifests: https://docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest ---------
 
 CODE_LIFE: Final = timedelta(hours=1)
 LONGEST_NAME: Final = 34

@@ -94,9 +94,9 @@ class Repository(Entity):
     archived: bool = False
     default_branch: str = "main"
     protected: frozenset[str] = frozenset()
+    """The branches that only admins may push to."""
     push_protection: bool = False
     """Whether pushes are scanned for secrets."""
-    """`protected` above: the branches that only admins may push to."""
     required_checks: tuple[tuple[str, int | None], ...] = ()
     """What the default branch's protection requires: name, and the App that it is expected from."""
     ruled_checks: tuple[tuple[str, int | None], ...] = ()
@@ -342,8 +342,7 @@ class Event:
     """The previous values of edited fields."""
 
 
-# --- The administrators' settings of a simulated repository: Actions, environments, secrets, and rules ---------------
-# https://docs.github.com/en/rest/actions/permissions and https://docs.github.com/en/rest/repos/rules
+# --- Settings of a repository: https://docs.github.com/en/rest/actions/permissions, and .../repos/rules --------------
 
 
 @dataclass(frozen=True, slots=True)

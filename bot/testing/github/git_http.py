@@ -176,11 +176,9 @@ def _is_tag(bare: Bare, ident: str) -> bool:
         return False
 
 
-# --- Git's smart HTTP protocol at `<server>/<owner>/<repo>.git` ------------------------------------------------------
-# The password of Basic authentication is a token. A push that changes workflow files requires a token that may do so;
-# a push to a protected branch requires an admin. Refs are listed above. Everything else is answered by git's
-# own upload-pack and receive-pack, without git-http-backend, which would be a second process for each request.
-# https://git-scm.com/docs/http-protocol
+# --- Requests: https://git-scm.com/docs/http-protocol ----------------------------------------------------------------
+# The password of Basic authentication is a token. What is no listing is answered by git's own upload-pack and
+# receive-pack, without git-http-backend, which would be a second process for each request.
 
 PRE_RECEIVE = """#!/bin/sh
 while read -r old new ref; do

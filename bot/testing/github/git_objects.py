@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from secrets import token_hex
+from typing import TypeAlias
 
-_FileContent = str | bytes | None
-"""What a file is to hold; None deletes it."""
+FileContents: TypeAlias = Mapping[str, str | bytes | None]
+"""Path -> what the file is to hold; None deletes it."""
 _PLAIN_PATH = re.compile(r"(?:\.?(?![.])[A-Za-z0-9._ -]+(?<![. ])/)*\.?(?![.])[A-Za-z0-9._ -]+(?<![. ])")
 _PLAIN, _FOLDER = "100644", "40000"
 _FASTEST = 1
@@ -58,9 +59,7 @@ def write_object(objects: Path, kind: str, content: bytes) -> str:
     return ident
 
 
-def write_commit(
-    objects: Path, parent: str | None, files: Mapping[str, _FileContent], *, persons: str, message: str
-) -> str:
+def write_commit(objects: Path, parent: str | None, files: FileContents, *, persons: str, message: str) -> str:
     """Write a commit that changes files of its parent, and return its id; raises LeftToGitError.
 
     `persons` are the lines of its author and committer.
@@ -81,10 +80,10 @@ def _read(objects: Path, ident: str, kind: str) -> bytes:
     return content
 
 
-def _change_folder(objects: Path, tree: str, files: Mapping[str, _FileContent]) -> str:
+def _change_folder(objects: Path, tree: str, files: FileContents) -> str:
     """Write a folder that differs from a tree in some files, and return its id; "" if nothing is left in it."""
     entries = _entries(_read(objects, tree, "tree")) if tree else {}
-    inner = defaultdict[str, dict[str, _FileContent]](dict)
+    inner = defaultdict[str, dict[str, str | bytes | None]](dict)
     for path, content in files.items():
         name, _, rest = path.partition("/")
         inner[name][rest] = content
@@ -99,7 +98,7 @@ def _change_folder(objects: Path, tree: str, files: Mapping[str, _FileContent]) 
     return write_object(objects, "tree", b"".join(row for _, row in sorted(rows.items()))) if rows else ""
 
 
-def _changed_entry(objects: Path, mode: str, ident: str, changes: Mapping[str, _FileContent]) -> tuple[str, str]:
+def _changed_entry(objects: Path, mode: str, ident: str, changes: FileContents) -> tuple[str, str]:
     if "" not in changes:
         if mode == _FOLDER or any(content is not None for content in changes.values()):
             return _FOLDER, _change_folder(objects, ident if mode == _FOLDER else "", changes)
@@ -155,9 +154,7 @@ def _person(text: str) -> dict[str, str]:
     return {"name": found["name"], "email": found["email"], "date": when.isoformat()}
 
 
-# --- Moves and finds refs of a bare repository in its files, in a fraction of the time that a process of git's takes
-# What only git can do or judge is left to it, such as a name that is odd. https://git-scm.com/docs/gitrepository-
-# layout
+# --- Refs: https://git-scm.com/docs/gitrepository-layout -------------------------------------------------------------
 
 ABSENT = "0" * 40
 _PLAIN_REF = re.compile(r"refs(?:/(?![.])(?!\S*\.\.)[A-Za-z0-9._-]+(?<!\.)(?<!\.lock))+")

@@ -182,7 +182,8 @@ def _authorize(oauth: OAuth, request: Request, form: Mapping[str, str]) -> Respo
         target = redirect_target(app, query)
     except OAuthError as error:
         return HTMLResponse(_page("Not possible", element("p", error.description)), 400)
-    headers = {"content-security-policy": f"default-src 'none'; style-src 'self'; form-action 'self' {_origin(target)}"}
+    origin = "://".join(urlsplit(target)[:2])
+    headers = {"content-security-policy": f"default-src 'none'; style-src 'self'; form-action 'self' {origin}"}
     if request.method == "GET":
         return HTMLResponse(_consent(oauth.world, app, request.cookies.get(COOKIE, "")), 200, headers)
     if "login" not in form:
@@ -191,11 +192,6 @@ def _authorize(oauth: OAuth, request: Request, form: Mapping[str, str]) -> Respo
     answer = RedirectResponse(oauth.authorize(app, oauth.world.user(form["login"]), query), 302, headers)
     answer.set_cookie(COOKIE, form["login"], httponly=True, samesite="strict")
     return answer
-
-
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _consent(world: GitHubState, app: App, acting: str) -> Html:

@@ -6,12 +6,13 @@ because the web interface would not offer it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bot.testing.github import code_changes, conversation
 from bot.testing.github.code_changes import LineNote, NewPull, Verdict
 from bot.testing.github.entities import REACTIONS, Comment, Issue, Reaction, Repository, Review, Role, User
+from bot.testing.github.git_objects import FileContents
 from bot.testing.github.world import ActingUser, NotAllowedError, NotThereError
 
 UNTICKED, TICKED = "- [ ] ", "- [x] "
@@ -109,12 +110,7 @@ class Person(ActingUser):
     # --- code --------------------------------------------------------------------------------------------------
 
     def push(
-        self,
-        repository: str,
-        files: Mapping[str, str | bytes | None],
-        *,
-        branch: str | None = None,
-        message: str = "Change files\n",
+        self, repository: str, files: FileContents, *, branch: str | None = None, message: str = "Change files\n"
     ) -> str:
         home = self._require_permission(repository, Role.WRITE)
         return code_changes.push_files(self, home, branch or home.default_branch, files=files, message=message)

@@ -50,10 +50,7 @@ REPOSITORY_LINKS = """
     stargazers=/stargazers statuses=/statuses/{sha} subscribers=/subscribers subscription=/subscription tags=/tags
     teams=/teams trees=/git/trees{/sha}
 """
-COUNTS = (
-    *("forks", "forks_count", "open_issues", "open_issues_count"),
-    *("stargazers_count", "watchers", "watchers_count", "size"),
-)
+COUNTS = "forks forks_count open_issues open_issues_count stargazers_count watchers watchers_count size".split()
 FEATURES = {"has_downloads": True, "has_issues": True, "has_projects": True, "has_wiki": False, "has_pages": False}
 
 
@@ -107,11 +104,8 @@ class Site:
         return {**self.repository(repository, reader), **size, "network_count": 0, "subscribers_count": 0}
 
     def label(self, repository: Repository, label: Label) -> Json:
-        return {
-            **fields(label, "id node_id name color description"),
-            "url": f"{self.api(repository)}/labels/{label.name}",
-            "default": False,
-        }
+        url = f"{self.api(repository)}/labels/{label.name}"
+        return {**fields(label, "id node_id name color description"), "url": url, "default": False}
 
     def app(self, app: App) -> Json:
         created_at = stamp(app.created_at)
@@ -168,7 +162,7 @@ def stamp_or_none(when: datetime | None) -> str | None:
     return None if when is None else stamp(when)
 
 
-# --- The REST and webhook JSON of threads: issues, comments, reactions, reviews, and pull requests -------------------
+# --- Threads ---------------------------------------------------------------------------------------------------------
 
 
 def issue_json(site: Site, issue: Issue, *, webhook: bool = False) -> Json:
@@ -192,23 +186,16 @@ def comment_json(site: Site, comment: Comment) -> Json:
     thread = site.world.issues[comment.repository, comment.number]
     app = None if comment.app is None else site.app(site.world.apps[comment.app])
     return {
-        "url": url,
-        "html_url": f"{thread_url(site, thread)}#issuecomment-{comment.id}",
-        "issue_url": f"{site.api(home)}/issues/{comment.number}",
-        **fields(comment, "id node_id created_at updated_at"),
-        "user": site.user(comment.author),
-        "body": comment.text.body,
+        "url": url, "html_url": f"{thread_url(site, thread)}#issuecomment-{comment.id}",
+        "issue_url": f"{site.api(home)}/issues/{comment.number}", "user": site.user(comment.author),
+        **fields(comment, "id node_id created_at updated_at"), "body": comment.text.body,
         "author_association": association(site.world, home, comment.author),
-        "reactions": reaction_counts(site.world, comment.node_id, f"{url}/reactions"),
-        "performed_via_github_app": app,
-    }
+        "reactions": reaction_counts(site.world, comment.node_id, f"{url}/reactions"), "performed_via_github_app": app,
+    }  # fmt: skip
 
 
 def reaction_json(site: Site, reaction: Reaction) -> Json:
-    return {
-        **fields(reaction, "id node_id content created_at"),
-        "user": site.user(reaction.user),
-    }
+    return {**fields(reaction, "id node_id content created_at"), "user": site.user(reaction.user)}
 
 
 def review_json(site: Site, review: Review) -> Json:

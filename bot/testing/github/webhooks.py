@@ -74,15 +74,12 @@ def _subject(site: Site, event: Event) -> Json:
         case "issues":
             return {"issue": issue_json(site, _payload_of(event.issue), webhook=True)}
         case "issue_comment":
-            issue = issue_json(site, _payload_of(event.issue), webhook=True)
-            return {"issue": issue, "comment": comment_json(site, _payload_of(event.comment))}
+            written = issue_json(site, _payload_of(event.issue), webhook=True)
+            return {"issue": written, "comment": comment_json(site, _payload_of(event.comment))}
         case "pull_request":
             moved = {} if event.push is None else {"before": event.push.before, "after": event.push.after}
-            return {
-                "number": _payload_of(event.issue).number,
-                "pull_request": pull_json(site, _payload_of(event.issue)),
-                **moved,
-            }
+            issue = _payload_of(event.issue)
+            return {"number": issue.number, "pull_request": pull_json(site, issue), **moved}
         case "pull_request_review":
             review = review_json(site, _payload_of(event.review))
             review["state"] = review["state"].lower()
@@ -143,10 +140,8 @@ def _push(site: Site, home: Repository, push: Push, sender: int) -> Json:
 def _pushed_commit(site: Site, home: Repository, sha: str) -> Json:
     git = git_commit_json(site, home, sha)
     people = {role: {**git[role], "username": git[role]["name"]} for role in ("author", "committer")}
-    listing = (
-        site.world.bare(home).text("show", "--name-status", "--no-renames", "--format=", "-z", sha, "--").split("\0")
-    )
-    changed = list(zip(listing[::2], listing[1::2], strict=False))
+    told = site.world.bare(home).text("show", "--name-status", "--no-renames", "--format=", "-z", sha, "--").split("\0")
+    changed = list(zip(told[::2], told[1::2], strict=False))
     return {
         "id": sha, "tree_id": git["tree"]["sha"], "distinct": True, "message": git["message"],
         "timestamp": git["committer"]["date"], "url": git["html_url"], **people,
@@ -156,9 +151,8 @@ def _pushed_commit(site: Site, home: Repository, sha: str) -> Json:
     }  # fmt: skip
 
 
-# --- Delivers events to webhooks: signed, over HTTP, once, in the background. Results are kept -----------------------
-# GitHub does not retry deliveries on its own and guarantees no order. Tests cause further failures with `next`. A
-# redelivery keeps the guid. https://docs.github.com/en/webhooks/using-webhooks/handling-webhook-deliveries
+# --- Deliveries: https://docs.github.com/en/webhooks/using-webhooks/handling-webhook-deliveries ----------------------
+# GitHub does not retry on its own and guarantees no order. A redelivery keeps the guid.
 
 TIMEOUT_SECONDS = 10.0
 """Seconds GitHub waits for a 2xx."""

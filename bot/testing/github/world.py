@@ -34,6 +34,7 @@ from bot.testing.github.entities import (
 
 if TYPE_CHECKING:
     from bot.ports import Clock
+    from bot.testing.github.git_objects import FileContents
     from bot.testing.github.person import Person
 
 
@@ -63,11 +64,10 @@ class TurnedClock:
         await asyncio.sleep(0)
 
 
-# --- The state of one simulated GitHub: its tables, lookups, and change listeners ------------------------------------
-# Rules: values are frozen, and a change replaces a value. Every change, and every read of more than one value, holds
-# `lock`. A change ends with `emit`, so that `version` grows and listeners (webhooks.py) see the world as of that
-# moment. The actions of people are in conversation.py and code_changes.py; tests use them through
-# `world.person("alice")`.
+# --- The state -------------------------------------------------------------------------------------------------------
+# Values are frozen, and a change replaces a value. Every change, and every read of more than one value, holds `lock`.
+# A change ends with `emit`, so that `version` grows and listeners (webhooks.py) see the world as of that moment. The
+# actions of people are in conversation.py and code_changes.py; tests use them through `world.person("alice")`.
 
 OnThread = TypeVar("OnThread", Comment, Review, ReviewComment)
 
@@ -251,26 +251,16 @@ class GitHubState:
                 return user
 
     def add_repository(
-        self,
-        full_name: str,
-        files: Mapping[str, str | bytes | None] | None = None,
-        *,
-        source: Path | None = None,
-        private: bool = False,
+        self, full_name: str, files: FileContents | None = None, *, source: Path | None = None, private: bool = False
     ) -> Repository:
         owner_login, _, name = full_name.partition("/")
         with self.lock:
             owner = self.add_user(owner_login)
             ident = self.small_id()
             repository = Repository(
-                ident,
-                owner.id,
-                owner.login,
-                name,
-                (self.folder / f"{ident}.git").absolute(),
-                self.now(),
+                ident, owner.id, owner.login, name, (self.folder / f"{ident}.git").absolute(), self.now(),
                 private=private,
-            )
+            )  # fmt: skip
             bare = self.bare(repository)
             bare.create(repository.default_branch)
             refs: dict[str, str] = {}

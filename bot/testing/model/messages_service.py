@@ -41,7 +41,8 @@ def compose(reply: Reply, admitted: Admitted, *, serial: int) -> ModelAnswer:
     """Return the message for a reply. `serial` makes its id unique on this server."""
     if admitted.body.get("compaction") is not None:
         return ModelAnswer(_compaction_block(reply, admitted, serial), {})
-    blocks = tuple(block for block in reply.blocks if not isinstance(block, Thought) or _thinks(admitted))
+    thinks = Subject(admitted.body, admitted.model).thinking != "disabled"
+    blocks = tuple(block for block in reply.blocks if thinks or not isinstance(block, Thought))
     kept, cut = _within_limits(blocks, admitted)
     conversation = canonical(admitted.body["messages"])
     content = list(_content(kept, admitted, digest(conversation)))
@@ -74,10 +75,6 @@ def _message(content: list[Json], reason: str, usage: Json, *, admitted: Admitte
     if admitted.transformations:
         message["input_transformations"] = list(admitted.transformations)
     return message
-
-
-def _thinks(admitted: Admitted) -> bool:
-    return Subject(admitted.body, admitted.model).thinking != "disabled"
 
 
 def _content(kept: tuple[Block, ...], admitted: Admitted, conversation: str) -> Iterator[Json]:
@@ -165,7 +162,7 @@ def _compaction_block(reply: Reply, admitted: Admitted, serial: int) -> Json:
     return _message([block], "compaction", usage, admitted=admitted, ident=ident)
 
 
-# --- What the API does with one request, apart from HTTP: admit or refuse it, answer it, and total the usage ---------
+# --- Requests --------------------------------------------------------------------------------------------------------
 
 MAX_BYTES = 32 * 1024 * 1024
 COUNTED = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")

@@ -65,13 +65,9 @@ OPUS_5_5 = Model(
 )
 SONNET_5_5 = Model("claude-sonnet-5-5", Prices(2, 10, 2.50, 4, 0.10), ADAPTIVE, preserved_thinking=True)
 HAIKU_5_5 = Model(
-    "claude-haiku-5-5",
-    Prices(0.10, 0.50, 0.125, 0.20, 0.01),
-    OPTIONAL,
-    default_effort="medium",
-    preserved_thinking=True,
-    long_prompt=(100_000, Prices(0.50, 2.50, 0.625, 1, 0.05)),
-)
+    "claude-haiku-5-5", Prices(0.10, 0.50, 0.125, 0.20, 0.01), OPTIONAL, default_effort="medium",
+    preserved_thinking=True, long_prompt=(100_000, Prices(0.50, 2.50, 0.625, 1, 0.05)),
+)  # fmt: skip
 FABLE_5_1 = Model("claude-fable-5-1", Prices(10, 50, 12.50, 20, 0.25), ADAPTIVE, preserved_thinking=True)
 FABLE_5_2 = replace(FABLE_5_1, id="claude-fable-5-2", prices=Prices(8, 40, 10, 16, 0.20))
 FABLE_5 = replace(FABLE_5_1, id="claude-fable-5", prices=Prices(10, 50, 12.50, 20, 1), preserved_thinking=False)

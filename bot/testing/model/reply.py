@@ -166,8 +166,7 @@ def several(*replies: Reply) -> Reply:
         whole = replace(
             whole, stop_reason=reply.stop_reason or whole.stop_reason,
             stop_details=reply.stop_details or whole.stop_details, usage={**whole.usage, **reply.usage},
-            pace=max(whole.pace, reply.pace),
-            at_once=whole.at_once or reply.at_once,
+            pace=max(whole.pace, reply.pace), at_once=whole.at_once or reply.at_once,
         )  # fmt: skip
     return whole
 
@@ -187,7 +186,7 @@ def sequence(*replies: Reply | Fault) -> Policy:
     return policy
 
 
-# --- Makes a policy from stored transcripts, so that recorded sessions can be replayed -------------------------------
+# --- Policies from stored transcripts --------------------------------------------------------------------------------
 # A session is identified by the text of its first message. Its answers come in their original order. Ids and
 # signatures are created again, because they are bound to the request they answer.
 
@@ -199,7 +198,9 @@ def replay_policy(*transcripts: Iterable[Line]) -> Policy:
     for lines in transcripts:
         stored = list(lines)
         first = next(line.body["message"] for line in stored if line.kind is LineKind.MESSAGE)
-        sessions[_words(first)] = iter([_reply(line.body) for line in stored if _answers(line)])
+        answers = [line for line in stored if line.kind is LineKind.MESSAGE]
+        answers = [line for line in answers if line.body["message"]["role"] == "assistant"]
+        sessions[_words(first)] = iter([_reply(line.body) for line in answers])
 
     def policy(request: ModelRequest) -> Reply:
         words = _words(request.messages[0])
@@ -210,10 +211,6 @@ def replay_policy(*transcripts: Iterable[Line]) -> Policy:
         return reply
 
     return policy
-
-
-def _answers(line: Line) -> bool:
-    return line.kind is LineKind.MESSAGE and line.body["message"]["role"] == "assistant"
 
 
 def _words(message: Json) -> str:

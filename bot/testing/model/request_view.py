@@ -73,7 +73,7 @@ def invalid(message: str, *, code: str | None = None) -> ApiError:
     return ApiError(400, message, code=code)
 
 
-# --- The view of a request that policies use to decide the model's next reply ----------------------------------------
+# --- What policies read ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

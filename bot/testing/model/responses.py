@@ -77,7 +77,7 @@ def _pieces(text: str) -> Iterator[str]:
         yield text[start : start + size]
 
 
-# --- Sends answers over HTTP, complete or with the requested fault ---------------------------------------------------
+# --- Responses -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ def cache_markers(subject: Subject) -> Iterator[Finding]:
         yield f"A maximum of {MAX_MARKERS} blocks with cache_control may be provided. Found {number}."
 
 
-# --- The rules for the order of messages, and for calls and results: each call has one result, directly after it -----
+# --- Order of messages, and calls and results: each call has one result, directly after it ---------------------------
 # https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls
 
 SMALL_WINDOW = 200_000

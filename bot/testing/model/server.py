@@ -74,8 +74,7 @@ class Federation:
         return None
 
 
-# --- The response of GET /v1/models/{id}: a model and its capabilities -----------------------------------------------
-# https://platform.claude.com/docs/en/api/beta/models/retrieve
+# --- GET /v1/models/{id} ---------------------------------------------------------------------------------------------
 
 THINKING_FORMS = ("adaptive", "disabled", "enabled")
 
@@ -113,7 +112,7 @@ def _capabilities(model: Model) -> Json:
     }
 
 
-# --- The paths of the simulated API, as a Starlette application ------------------------------------------------------
+# --- Paths -----------------------------------------------------------------------------------------------------------
 
 
 def application(model: ScriptedModel) -> Starlette:
@@ -121,13 +120,25 @@ def application(model: ScriptedModel) -> Starlette:
         return await model.create(await request.body(), dict(request.headers))
 
     async def exchange(request: Request) -> Response:
-        return model.exchange(await request.body(), dict(request.headers))
+        granted = model.federation.exchange(await request.body(), dict(request.headers))
+        return Refusal(granted) if isinstance(granted, ApiError) else Plain(granted)
 
-    async def one(request: Request) -> Response:
-        return _refusal(model, request) or _one(model, request)
+    async def describe_model(request: Request) -> Response:
+        headers = dict(request.headers)
+        checked = model.authenticate(b"{}", headers)
+        error = checked if isinstance(checked, ApiError) else unknown_part(headers, {}, model.lacks)
+        if error is not None:
+            return Refusal(error)
+        if (entry := model.models.get(request.path_params["id"])) is None:
+            return Refusal(ApiError(404, f"model: {request.path_params['id']}"))
+        return Plain(model_info(entry, headers.get("anthropic-beta", "")))
 
     async def unknown(request: Request, _: Exception) -> StarletteResponse:
         return Refusal(ApiError(404, f"Not found: {request.url.path}"))  # type: ignore[return-value]
+
+    async def ignore(_: Request, error: Exception) -> StarletteResponse:
+        # A client that disconnects in mid-request is not this server's error, and nobody reads the answer.
+        return Refusal(ApiError(400, f"the request broke off: {error!r}"))  # type: ignore[return-value]
 
     async def fail(_: Request, error: Exception) -> StarletteResponse:
         model.broke(error)
@@ -136,33 +147,12 @@ def application(model: ScriptedModel) -> Starlette:
     routes = [
         Route("/v1/messages", create, methods=["POST"]),
         Route("/v1/oauth/token", exchange, methods=["POST"]),
-        Route("/v1/models/{id}", one),
+        Route("/v1/models/{id}", describe_model),
     ]
-    return Starlette(
-        routes=routes, exception_handlers={404: unknown, ClientDisconnect: _ignore_disconnect, Exception: fail}
-    )
+    return Starlette(routes=routes, exception_handlers={404: unknown, ClientDisconnect: ignore, Exception: fail})
 
 
-def _one(model: ScriptedModel, request: Request) -> Plain | Refusal:
-    entry = model.models.get(request.path_params["id"])
-    if entry is None:
-        return Refusal(ApiError(404, f"model: {request.path_params['id']}"))
-    return Plain(model_info(entry, request.headers.get("anthropic-beta", "")))
-
-
-async def _ignore_disconnect(_: Request, error: Exception) -> StarletteResponse:
-    """Ignore a client that disconnects in mid-request: it is not this server's error, and nobody reads the answer."""
-    return Refusal(ApiError(400, f"the request broke off: {error!r}"))  # type: ignore[return-value]
-
-
-def _refusal(model: ScriptedModel, request: Request) -> Refusal | None:
-    headers = dict(request.headers)
-    checked = model.authenticate(b"{}", headers)
-    error = checked if isinstance(checked, ApiError) else unknown_part(headers, {}, model.lacks)
-    return Refusal(error) if error is not None else None
-
-
-# --- The simulated Messages API as a context manager. It calls the policy and records the requests -------------------
+# --- The server ------------------------------------------------------------------------------------------------------
 # A policy decides what the model says; everything else (validation, thinking signatures, prompt cache, usage, the
 # stream of events) works as in the real service. A policy that raises is a broken script: the client gets a 500, and
 # the context manager raises the error when it ends.
@@ -252,10 +242,6 @@ class ScriptedModel:
                 return Refusal(outcome)
             case _:
                 assert_never(outcome)
-
-    def exchange(self, raw: bytes, headers: Mapping[str, str]) -> Response:
-        granted = self.federation.exchange(raw, headers)
-        return Refusal(granted) if isinstance(granted, ApiError) else Plain(granted)
 
     def authenticate(self, raw: bytes, headers: Mapping[str, str]) -> ModelRequest | ApiError:
         return self.federation.refusal(headers) or parse_request(raw, headers)

@@ -166,8 +166,7 @@ def test_private_repository_is_not_there_for_strangers(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "headers",
-    ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}),
+    "headers", ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"})
 )
 def test_form_of_another_site_changes_nothing(site: Site, headers: dict[str, str]) -> None:
     """A browser that was led here by another page is refused."""

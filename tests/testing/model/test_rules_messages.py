@@ -18,11 +18,7 @@ PREFILL = "This model does not support assistant message prefill. The conversati
 
 ROWS: dict[str, tuple[Json, Json, str]] = {
     "some message": (body(user("a")), body(), "messages: at least one message is required"),
-    "messages are a list": (
-        body(user("a")),
-        {**body(), "messages": "a"},
-        "messages: Input should be a valid list",
-    ),
+    "messages are a list": (body(user("a")), {**body(), "messages": "a"}, "messages: Input should be a valid list"),
     "a message is an object": (body(user("a")), body("a"), "messages.0: Input should be an object"),
     "known role": (
         body(user("a")),

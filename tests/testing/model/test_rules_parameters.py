@@ -8,17 +8,7 @@ import pytest
 from anthropic import NotFoundError
 
 from tests.rows import every_row
-from tests.testing.model.rules import (
-    CLOSED,
-    HAIKU,
-    HAIKU_4_5,
-    OPUS,
-    OPUS_4_5,
-    OPUS_4_6,
-    Json,
-    body,
-    refused,
-)
+from tests.testing.model.rules import CLOSED, HAIKU, HAIKU_4_5, OPUS, OPUS_4_5, OPUS_4_6, Json, body, refused
 
 
 def prop(**schema: Any) -> Json:

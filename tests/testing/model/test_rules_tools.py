@@ -139,11 +139,7 @@ TOOLS: dict[str, tuple[Json, Json, str]] = {
         body(tools=[strict(f"t{n}") for n in range(21)]),
         "Too many strict tools (21). The maximum number of strict tools supported is 20.",
     ),
-    "strict objects are closed": (
-        body(tools=[strict()]),
-        body(tools=[strict(additionalProperties=True)]),
-        OPEN,
-    ),
+    "strict objects are closed": (body(tools=[strict()]), body(tools=[strict(additionalProperties=True)]), OPEN),
     "strict objects are closed inside": (
         body(tools=[strict(**prop(type="array", items=CLOSED))]),
         body(tools=[strict(**prop(type="array", items={"type": "object"}))]),

@@ -156,10 +156,7 @@ def test_an_error_of_the_test_is_not_hidden() -> None:
     """Where the body of the context raises, that error is the one that is seen."""
 
     def run() -> None:
-        with (
-            ScriptedModel(sequence()) as model,
-            plain_client(model.base_url) as client,
-        ):
+        with ScriptedModel(sequence()) as model, plain_client(model.base_url) as client:
             client.messages.create(model=OPUS, max_tokens=9, messages=HELLO)
 
     with pytest.raises(InternalServerError):

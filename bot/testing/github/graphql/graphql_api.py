@@ -11,24 +11,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from graphql import (
-    DocumentNode,
-    FieldNode,
-    FragmentDefinitionNode,
-    FragmentSpreadNode,
-    GraphQLError,
-    GraphQLSchema,
-    InlineFragmentNode,
-    OperationDefinitionNode,
-    OperationType,
-    VariableNode,
-    build_schema,
-    execute_sync,
-    get_named_type,
-    parse,
-    validate,
-    value_from_ast_untyped,
-)
+import graphql
 from graphql.language import SelectionSetNode
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -73,28 +56,28 @@ class Cost:
 class _Measure:
     """Counts the cost of a query. Raises ApiError with GitHub's error type if GitHub would refuse it."""
 
-    schema: GraphQLSchema
-    fragments: Mapping[str, FragmentDefinitionNode]
+    schema: graphql.GraphQLSchema
+    fragments: Mapping[str, graphql.FragmentDefinitionNode]
     variables: Mapping[str, Any]
     cost: Cost
 
     def visit(self, selection: SelectionSetNode | None, parent: Any, times: int) -> None:
         for node in selection.selections if selection else ():
-            if isinstance(node, FieldNode):
+            if isinstance(node, graphql.FieldNode):
                 field = getattr(parent, "fields", {}).get(node.name.value)
                 if field is not None:
-                    kind = get_named_type(field.type)
+                    kind = graphql.get_named_type(field.type)
                     self.visit(node.selection_set, kind, times * self._factor(node, kind.name, times))
-            elif isinstance(node, FragmentSpreadNode):
+            elif isinstance(node, graphql.FragmentSpreadNode):
                 fragment = self.fragments[node.name.value]
                 inner = self.schema.get_type(fragment.type_condition.name.value)
                 self.visit(fragment.selection_set, inner, times)
-            elif isinstance(node, InlineFragmentNode):
+            elif isinstance(node, graphql.InlineFragmentNode):
                 named = node.type_condition
                 inner = self.schema.get_type(named.name.value) if named else parent
                 self.visit(node.selection_set, inner, times)
 
-    def _factor(self, node: FieldNode, kind: str, times: int) -> int:
+    def _factor(self, node: graphql.FieldNode, kind: str, times: int) -> int:
         arguments = {argument.name.value: self._value(argument.value) for argument in node.arguments or ()}
         if node.name.value == "nodes" and "ids" in arguments:
             count = len(arguments["ids"] or ())
@@ -104,14 +87,11 @@ class _Measure:
             return max(1, count)
         if not kind.endswith("Connection"):
             return 1
-        size = arguments.get("first") or arguments.get("last")
+        name, size = node.name.value, arguments.get("first") or arguments.get("last")
         if not size:
-            message = (
-                f"You must provide a `first` or `last` value to properly paginate the `{node.name.value}` connection."
-            )
+            message = f"You must provide a `first` or `last` value to properly paginate the `{name}` connection."
             raise ApiError(200, message, ["MISSING_PAGINATION_BOUNDARIES"])
         if size > LARGEST_PAGE:
-            name = node.name.value
             message = f"Requesting {size} records on the `{name}` connection exceeds the `first` limit of 100 records."
             raise ApiError(200, message, ["EXCESSIVE_PAGINATION"])
         self.cost.requests += times
@@ -122,12 +102,12 @@ class _Measure:
         return int(size)
 
     def _value(self, value: Any) -> Any:
-        if isinstance(value, VariableNode):
+        if isinstance(value, graphql.VariableNode):
             return self.variables.get(value.name.value)
-        return value_from_ast_untyped(value, dict(self.variables))
+        return graphql.value_from_ast_untyped(value, dict(self.variables))
 
 
-# --- The mutations of the simulated GraphQL API ----------------------------------------------------------------------
+# --- Mutations -------------------------------------------------------------------------------------------------------
 # https://docs.github.com/en/graphql/reference/mutations
 
 THREADS = ("issues", "pull_requests")
@@ -143,7 +123,8 @@ def mutations(nodes: Nodes) -> dict[str, Callable[..., Node]]:
 
 def _add_reaction(nodes: Nodes, inputs: Node) -> Node:
     _react_allowed(nodes, inputs["subjectId"])
-    reaction, _ = conversation.react(nodes.caller.actor(nodes.world), inputs["subjectId"], _content(inputs))
+    content = next(rest for rest, name in CONTENTS.items() if name == inputs["content"])
+    reaction, _ = conversation.react(nodes.caller.actor(nodes.world), inputs["subjectId"], content)
     return {"reaction": nodes.reaction(reaction)}
 
 
@@ -172,9 +153,8 @@ def _allow(nodes: Nodes, home: Repository, permissions: tuple[str, ...], role: R
         if not within(nodes.world, token, home) or not granted:
             raise ApiError(403, "Resource not accessible by integration")
     elif not nodes.world.role(home, nodes.caller.actor(nodes.world).id).covers(role) or home.archived:
-        raise ApiError(
-            403, f"{nodes.world.users[nodes.caller.actor(nodes.world).id].login} does not have the correct permissions."
-        )
+        login = nodes.world.users[nodes.caller.actor(nodes.world).id].login
+        raise ApiError(403, f"{login} does not have the correct permissions.")
 
 
 def _comment(nodes: Nodes, ident: str) -> Comment:
@@ -186,10 +166,9 @@ def _comment(nodes: Nodes, ident: str) -> Comment:
 
 
 def _subject(nodes: Nodes, ident: str) -> Node:
-    node = nodes.by_id(ident)
-    if node is None:
-        raise _resolve_error(ident)
-    return node
+    if node := nodes.by_id(ident):
+        return node
+    raise _resolve_error(ident)
 
 
 def _resolve_error(ident: str) -> ApiError:
@@ -209,11 +188,7 @@ def _react_allowed(nodes: Nodes, ident: str) -> None:
         raise ApiError(403, "Unable to create reaction because issue is locked.")
 
 
-def _content(inputs: Node) -> str:
-    return next(rest for rest, name in CONTENTS.items() if name == inputs["content"])
-
-
-# --- The GraphQL API. It parses a query, counts its cost, and answers 200 with data, errors, or both -----------------
+# --- Requests --------------------------------------------------------------------------------------------------------
 # https://docs.github.com/en/graphql/guides/forming-calls-with-graphql
 
 SDL = Path(__file__).with_name("schema.graphql")
@@ -223,8 +198,8 @@ TYPES = {401: "UNAUTHENTICATED", 403: "FORBIDDEN", 404: "NOT_FOUND", 409: "STALE
 
 
 @cache
-def schema() -> GraphQLSchema:
-    return build_schema(SDL.read_text(encoding="utf-8"))
+def schema() -> graphql.GraphQLSchema:
+    return graphql.build_schema(SDL.read_text(encoding="utf-8"))
 
 
 def graphql_route(site: Site, limits: RateLimits) -> Route:
@@ -236,8 +211,8 @@ def graphql_route(site: Site, limits: RateLimits) -> Route:
 
 @dataclass(frozen=True, slots=True)
 class _Query:
-    document: DocumentNode
-    operation: OperationDefinitionNode
+    document: graphql.DocumentNode
+    operation: graphql.OperationDefinitionNode
     variables: Mapping[str, Any]
     cost: Cost
 
@@ -259,11 +234,8 @@ def _serve(site: Site, limits: RateLimits, request: Request, raw: bytes) -> Resp
         budget = limits.spend(caller, "graphql", query.cost.points, site.world.now())
         request.state.logged.cost = query.cost.points
         if is_exceeded(budget):
-            limited = {
-                "type": "RATE_LIMIT",
-                "code": "graphql_rate_limit",
-                "message": "API rate limit already exceeded.",
-            }
+            limited = {"type": "RATE_LIMIT", "code": "graphql_rate_limit"}
+            limited["message"] = "API rate limit already exceeded."
             return JSONResponse({"errors": [limited]}, headers=budget.headers())
         if limits.resources is not None and query.cost.nodes > limits.resources:
             exhausted = {"type": "RESOURCE_LIMITS_EXCEEDED", "message": "Resource limits for this query exceeded."}
@@ -278,8 +250,9 @@ def _validate_query(raw: bytes) -> _Query:
     except (ValueError, KeyError, TypeError):
         raise ApiError(400, "Problems parsing JSON") from None
     document = _valid_document(text)
-    operations = [definition for definition in document.definitions if isinstance(definition, OperationDefinitionNode)]
-    fragments = {each.name.value: each for each in document.definitions if isinstance(each, FragmentDefinitionNode)}
+    parts = document.definitions
+    operations = [part for part in parts if isinstance(part, graphql.OperationDefinitionNode)]
+    fragments = {part.name.value: part for part in parts if isinstance(part, graphql.FragmentDefinitionNode)}
     name = request.get("operationName")
     operation = next(each for each in operations if name in {None, each.name.value if each.name else None})
     measure = _Measure(schema(), fragments, variables, Cost())
@@ -288,21 +261,21 @@ def _validate_query(raw: bytes) -> _Query:
 
 
 @lru_cache(DOCUMENTS)
-def _valid_document(text: str) -> DocumentNode:
+def _valid_document(text: str) -> graphql.DocumentNode:
     """Return a query that fits the schema. Clients send the same few again and again, and validation takes longer than
     everything else that an answer takes."""
     try:
-        document = parse(text)
-    except GraphQLError as error:
+        document = graphql.parse(text)
+    except graphql.GraphQLError as error:
         raise ApiError(200, error.message, ["PARSE_ERROR"]) from None
-    if errors := validate(schema(), document):
+    if errors := graphql.validate(schema(), document):
         raise ApiError(200, errors[0].message, ["undefinedField"])
     return document
 
 
 def _answer(nodes: Nodes, query: _Query, budget: RateBudget) -> Json:
-    writes = query.operation.operation is OperationType.MUTATION
-    result = execute_sync(
+    writes = query.operation.operation is graphql.OperationType.MUTATION
+    result = graphql.execute_sync(
         schema(),
         query.document,
         root_value=mutations(nodes) if writes else _root(nodes, query.cost, budget),
@@ -341,7 +314,7 @@ def _viewer(nodes: Nodes) -> Node:
     return {**(nodes.actor(user) or {}), "__typename": "User", "login": nodes.world.users[user].login}
 
 
-def _error(error: GraphQLError) -> Json:
+def _error(error: graphql.GraphQLError) -> Json:
     cause = error.original_error
     kind = {"type": TYPES.get(cause.status, "UNPROCESSABLE")} if isinstance(cause, ApiError) else {}
     return {**kind, **error.formatted}

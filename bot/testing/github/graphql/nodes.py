@@ -29,7 +29,6 @@ from bot.testing.github.entities import (
     Edit,
     EditableText,
     Issue,
-    Label,
     Pull,
     Reaction,
     Repository,
@@ -60,12 +59,11 @@ def connection(
             high = min(high, low + first)
         if last is not None:
             low = max(low, high - last)
+        first_cursor, last_cursor = (cursors[low], cursors[high - 1]) if low < high else (None, None)
         info = {
-            "hasNextPage": high < len(items),
-            "hasPreviousPage": low > 0,
-            "startCursor": cursors[low] if low < high else None,
-            "endCursor": cursors[high - 1] if low < high else None,
-        }
+            "hasNextPage": high < len(items), "hasPreviousPage": low > 0, "startCursor": first_cursor,
+            "endCursor": last_cursor,
+        }  # fmt: skip
         return {"nodes": [write(item) for item in items[low:high]], "pageInfo": info, "totalCount": len(items)}
 
     return field
@@ -74,12 +72,7 @@ def connection(
 def threads(listed: Callable[[], list[Issue]], write: Callable[[Issue], Node]) -> Callable[..., Node]:
     """Return the resolver of a repository's issues or pull requests: ordered, and for issues `since` a time."""
 
-    def field(
-        info: Any,
-        filterBy: Node | None = None,  # noqa: N803  # GraphQL's name
-        orderBy: Node | None = None,  # noqa: N803  # GraphQL's name
-        **page: Any,
-    ) -> Node:
+    def field(info: Any, filterBy: Node | None = None, orderBy: Node | None = None, **page: Any) -> Node:  # noqa: N803  # GraphQL's names
         since = (filterBy or {}).get("since")
         issues = [each for each in listed() if since is None or each.updated_at >= datetime.fromisoformat(since)]
         by_update = orderBy is not None and orderBy["field"] == "UPDATED_AT"
@@ -105,12 +98,10 @@ def pull_changes(nodes: Nodes, issue: Issue, pull: Pull) -> Node:
         return changed_files(bare, pull.base_sha, pull.head_sha)
 
     def commit(sha: str) -> Node:
-        ident = f"PURC_kw{issue.id}_{sha}"
         return {
-            "id": ident,
-            "commit": lambda _: nodes.git_object(home, sha),
+            "id": f"PURC_kw{issue.id}_{sha}", "commit": lambda _: nodes.git_object(home, sha),
             "pullRequest": lambda _: nodes.issue(issue),
-        }
+        }  # fmt: skip
 
     def commits(info: Any, **page: Any) -> Node:
         ids = commits_between(bare, pull.base_sha, pull.head_sha)
@@ -144,7 +135,7 @@ def _check_run(run: CheckRun) -> Node:
     }  # fmt: skip
 
 
-# --- The world's values as GraphQL nodes: dictionaries in which callables resolve fields on demand -------------------
+# --- Values of the world ---------------------------------------------------------------------------------------------
 # https://docs.github.com/en/graphql/reference/objects
 
 CONTENTS = {
@@ -224,7 +215,9 @@ class Nodes:
             "state": issue.state.upper(), "closed": issue.state == "closed",
             "closedAt": stamp_or_none(issue.closed_at), "locked": issue.locked,
             "repository": lambda _: self.repository(home),
-            "labels": connection(labels, _label, key=lambda label: label.id),
+            "labels": connection(
+                labels, lambda label: {"__typename": "Label", "id": label.node_id, "name": label.name}
+            ),
             "assignees": connection(issue.assignees, self.actor, key=lambda ident: ident),
             "comments": connection(self.world.comments_of(issue), self.comment),
         }  # fmt: skip
@@ -236,13 +229,10 @@ class Nodes:
         thread = self.world.issues[comment.repository, comment.number]
         home = self.world.repositories[comment.repository]
         return {
-            "__typename": "IssueComment",
-            **self._comment(comment, comment.text),
-            "isMinimized": comment.minimized is not None,
-            "repository": lambda _: self.repository(home),
-            "issue": lambda _: self.issue(thread),
-            "pullRequest": lambda _: self.issue(thread) if thread.pull else None,
-        }
+            "__typename": "IssueComment", **self._comment(comment, comment.text),
+            "isMinimized": comment.minimized is not None, "repository": lambda _: self.repository(home),
+            "issue": lambda _: self.issue(thread), "pullRequest": lambda _: self.issue(thread) if thread.pull else None,
+        }  # fmt: skip
 
     def review(self, review: Review) -> Node:
         home = self.world.repositories[review.repository]
@@ -292,20 +282,13 @@ class Nodes:
     def _comment(self, of: Issue | Comment | Review | ReviewComment, text: EditableText) -> Node:
         created_at = of.submitted_at if isinstance(of, Review) else of.created_at
         return {
-            "id": of.node_id,
-            "databaseId": _int(of.id),
-            "fullDatabaseId": str(of.id),
-            "body": text.body,
-            "author": self.actor(of.author),
-            "createdAt": stamp(created_at),
+            "id": of.node_id, "databaseId": _int(of.id), "fullDatabaseId": str(of.id), "body": text.body,
+            "author": self.actor(of.author), "createdAt": stamp(created_at), "createdViaEmail": text.by_mail,
             "updatedAt": stamp(created_at if isinstance(of, Review) else of.updated_at),
-            "createdViaEmail": text.by_mail,
-            "lastEditedAt": stamp_or_none(text.last_edited_at),
-            "editor": self.actor(text.editor),
+            "lastEditedAt": stamp_or_none(text.last_edited_at), "editor": self.actor(text.editor),
             # Newest first; the original text is last.
-            "userContentEdits": connection(text.edits[::-1], self._edit),
-            "reactions": self._reactions(of.node_id),
-        }
+            "userContentEdits": connection(text.edits[::-1], self._edit), "reactions": self._reactions(of.node_id),
+        }  # fmt: skip
 
     def _edit(self, edit: Edit) -> Node:
         when = dict.fromkeys(("createdAt", "updatedAt", "editedAt"), stamp(edit.edited_at))
@@ -326,25 +309,18 @@ class Nodes:
     def _pull(self, issue: Issue, common: Node) -> Node:
         pull, head = pull_of(issue), self.world.repositories[pull_of(issue).head_repository]
         return {
-            "__typename": "PullRequest",
-            **common,
-            "state": "MERGED" if pull.merged_at else common["state"],
-            "isDraft": pull.draft,
-            "merged": pull.merged_at is not None,
-            "headRepository": lambda _: self.repository(head),
-            "headRefName": pull.head_ref,
-            "headRefOid": pull.head_sha,
-            "baseRefName": pull.base_ref,
-            "baseRefOid": pull.base_sha,
+            "__typename": "PullRequest", **common, "state": "MERGED" if pull.merged_at else common["state"],
+            "isDraft": pull.draft, "merged": pull.merged_at is not None,
+            "headRepository": lambda _: self.repository(head), "headRefName": pull.head_ref,
+            "headRefOid": pull.head_sha, "baseRefName": pull.base_ref, "baseRefOid": pull.base_sha,
             "closingIssuesReferences": connection(
                 issues_named(self.world, issue.repository, issue.text.body), self.issue
             ),
-            "isCrossRepository": head.id != issue.repository,
-            **pull_changes(self, issue, pull),
+            "isCrossRepository": head.id != issue.repository, **pull_changes(self, issue, pull),
             "reviews": lambda info, states=None, **page: connection(
                 [each for each in self.world.reviews_of(issue) if states is None or each.state in states], self.review
             )(info, **page),
-        }
+        }  # fmt: skip
 
     def _closed_by(self, issue: Issue) -> Callable[..., Node]:
         def field(info: Any, **page: Any) -> Node:
@@ -388,10 +364,6 @@ class Nodes:
 def _int(ident: int) -> int | None:
     # An Int has 32 bits. Larger ids are null here and appear in fullDatabaseId.
     return ident if ident < INT_LIMIT else None
-
-
-def _label(label: Label) -> Node:
-    return {"__typename": "Label", "id": label.node_id, "name": label.name}
 
 
 def _qualified_ref(bare: Bare, name: str) -> str | None:

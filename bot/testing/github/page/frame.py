@@ -100,26 +100,21 @@ def labels(names: Sequence[str]) -> list[Child]:
 
 
 def state(issue: Issue) -> Html:
-    name, look = "Open", "open"
-    match issue:
-        case Issue(pull=pull) if pull and pull.merged_at:
-            name, look = "Merged", "merged"
-        case Issue(state="closed", pull=None, state_reason="completed"):
-            name, look = "Closed", "done"
-        case Issue(state="closed"):
-            name, look = "Closed", "closed"
-        case Issue(pull=pull) if pull and pull.draft:
-            name, look = "Draft", "draft"
-        case _:
-            pass
-    return element("span", name, class_=f"state {look}")
+    name, style = "Open", "open"
+    if issue.pull and issue.pull.merged_at:
+        name, style = "Merged", "merged"
+    elif issue.state == "closed":
+        name, style = "Closed", "done" if not issue.pull and issue.state_reason == "completed" else "closed"
+    elif issue.pull and issue.pull.draft:
+        name, style = "Draft", "draft"
+    return element("span", name, class_=f"state {style}")
 
 
 def address(repository: Repository, issue: Issue) -> str:
     return f"/{repository.full_name}/{'pull' if issue.pull else 'issues'}/{issue.number}"
 
 
-# --- Shows the threads of a repository, the list of repositories, and the form for a new issue -----------------------
+# --- Lists, and the form for a new issue -----------------------------------------------------------------------------
 
 STATES: Final = ("open", "closed", "all")
 KINDS: Final = {"issues": "Issues", "pulls": "Pull requests"}
@@ -140,15 +135,16 @@ def threads(scene: Scene, *, kind: str, wanted: str) -> list[Child]:
     issues = [
         issue
         for (home, _), issue in sorted(scene.world.issues.items(), reverse=True)
-        if home == scene.repository.id and wanted in (issue.state, "all") and kind in ("", _kind(issue))
+        if home == scene.repository.id
+        and wanted in (issue.state, "all")
+        and kind in ("", "pulls" if issue.pull else "issues")
     ]
     rows = [_row(scene, issue) for issue in issues]
     listing = element("ul", rows or element("li", "Nothing here."), class_="list", id="threads", data_live=True)
-    return [element("h1", scene.repository.full_name), _kinds(scene, kind), _states(scene, wanted), listing]
-
-
-def _kind(issue: Issue) -> str:
-    return "pulls" if issue.pull else "issues"
+    names = [("", "All"), *KINDS.items()]
+    links = [_tab(f"{scene.root}{f'/{each}' if each else ''}", name, at=each == kind) for each, name in names]
+    kinds = element("nav", links, class_="tabs", aria_label="Kinds of threads")
+    return [element("h1", scene.repository.full_name), kinds, _states(scene, wanted), listing]
 
 
 def _row(scene: Scene, issue: Issue) -> Html:
@@ -157,14 +153,6 @@ def _row(scene: Scene, issue: Issue) -> Html:
     by = [f"#{issue.number} by {scene.login(issue.author)} on ", moment(issue.created_at)]
     where = element("span", link, " ", labels(issue.labels), element("small", by), class_="grow")
     return element("li", state(issue), where, element("span", f"💬 {count}", class_="note") if count else None)
-
-
-def _kinds(scene: Scene, here: str) -> Html:
-    links = [_tab(f"{scene.root}{f'/{kind}' if kind else ''}", name, at=kind == here) for kind, name in _NAMES]
-    return element("nav", links, class_="tabs", aria_label="Kinds of threads")
-
-
-_NAMES: Final = (("", "All"), *KINDS.items())
 
 
 def _states(scene: Scene, here: str) -> Html:

@@ -13,7 +13,7 @@ from typing import Final
 
 from bot.testing.github.bare import Bare, GitRefusedError
 from bot.testing.github.code_changes import ChangedFile, changed_files, commits_between, issues_named, pulls_naming
-from bot.testing.github.entities import CheckRun, Comment, EditableText, Issue, Pull, Review, ReviewComment, Role
+from bot.testing.github.entities import Comment, EditableText, Issue, Pull, Review, ReviewComment, Role
 from bot.testing.github.git_objects import CommitText
 from bot.testing.github.page.frame import Scene, address, avatar, labels, moment, state
 from bot.testing.github.page.markdown import Boxes, Child, Html, element, render_markdown, shown_title
@@ -84,10 +84,8 @@ def _of_comment(comment: Comment) -> ThreadMessage:
 
 
 def _of_review(review: Review) -> ThreadMessage:
-    verb = {"APPROVED": "approved these changes", "CHANGES_REQUESTED": "requested changes"}.get(
-        review.state, "reviewed"
-    )
-    anchor = f"pullrequestreview-{review.id}"
+    verbs = {"APPROVED": "approved these changes", "CHANGES_REQUESTED": "requested changes"}
+    anchor, verb = f"pullrequestreview-{review.id}", verbs.get(review.state, "reviewed")
     return ThreadMessage(anchor, review.author, review.submitted_at, review.text, verb, review.node_id)
 
 
@@ -143,13 +141,13 @@ def _reactions(scene: Scene, issue: Issue, entry: ThreadMessage) -> Child:
             continue
         names = ", ".join(map(scene.login, users)) or "nobody yet"
         text = f"{emoji} {len(users) or ''}".strip()
-        look = {"title": f"{content}: {names}", "class_": None if users else "none"}
+        style = {"title": f"{content}: {names}", "class_": None if users else "none"}
         if issue.locked:
             # https://docs.github.com/en/communities/moderating-comments-and-conversations/locking-conversations
-            buttons.append(element("span", text, **look))
+            buttons.append(element("span", text, **style))
             continue
         pressed = "true" if scene.viewer.id in users else "false"
-        buttons.append(element("button", text, name="content", value=content, aria_pressed=pressed, **look))
+        buttons.append(element("button", text, name="content", value=content, aria_pressed=pressed, **style))
     return _form(scene, "reactions", _subject(entry), buttons, class_="reactions", data_stay=True)
 
 
@@ -229,7 +227,7 @@ def _link(scene: Scene, other: Issue, *, closes: bool) -> Html:
     return element("div", prefix, link, " ", state(other))
 
 
-# --- Shows the changes of a pull request (commits, checks, and diff), read from the bare repository ------------------
+# --- Changes of a pull request ---------------------------------------------------------------------------------------
 
 MAX_LINES: Final = 2_000
 """Maximum lines shown of one file."""
@@ -245,15 +243,11 @@ def tabs(scene: Scene, issue: Issue, pull: Pull, *, here: str) -> Html:
         "files": len(diff(scene, pull)),
     }
     names = {"": "Conversation", "commits": "Commits", "files": "Files changed"}
-    links = [
-        element(
-            "a",
-            [name, " ", element("span", counts[key], class_="count")],
-            href=f"{root}/{key}".rstrip("/"),
-            aria_current="page" if key == here else None,
-        )
-        for key, name in names.items()
-    ]
+    links = []
+    for key, name in names.items():
+        text = [name, " ", element("span", counts[key], class_="count")]
+        current = "page" if key == here else None
+        links.append(element("a", text, href=f"{root}/{key}".rstrip("/"), aria_current=current))
     return element("nav", links, class_="tabs", id="tabs", data_live=True, aria_label="Pull request")
 
 
@@ -290,10 +284,8 @@ def files(scene: Scene, pull: Pull) -> Html:
 
 
 def _file(change: ChangedFile) -> Html:
-    plus, minus = (
-        element("span", f"+{change.additions}", class_="plus"),
-        element("span", f"−{change.deletions}", class_="minus"),
-    )
+    plus = element("span", f"+{change.additions}", class_="plus")
+    minus = element("span", f"−{change.deletions}", class_="minus")
     rows = list(_rows(change))
     if len(rows) > MAX_LINES:
         rows = [*rows[:MAX_LINES], _row("note", f"{len(rows) - MAX_LINES} more lines are not shown.")]
@@ -325,14 +317,13 @@ def _row(kind: str, line: str, before: int = 0, after: int = 0) -> Html:
 
 def standing(scene: Scene, issue: Issue, pull: Pull) -> Html:
     runs = [run for run in scene.world.check_runs.values() if run.head_sha == pull.head_sha]
-    rows = [element("li", element("span", run.name, class_="grow"), element("span", _outcome(run))) for run in runs]
+    rows = []
+    for run in runs:
+        outcome = f"{'✓' if run.conclusion == 'success' else '•'} {run.conclusion or run.status}"
+        rows.append(element("li", element("span", run.name, class_="grow"), element("span", outcome)))
     checks = element("ul", rows, class_="list") if rows else None
     merge: Child = None
     if issue.state == "open" and not pull.draft and scene.role.covers(Role.WRITE):
         button = element("button", "Merge pull request", class_="button primary")
         merge = element("form", button, method="post", action=f"{scene.path}/merge", data_stay=True)
     return element("div", checks, merge, class_="standing", id="standing", data_live=True)
-
-
-def _outcome(run: CheckRun) -> str:
-    return f"{'✓' if run.conclusion == 'success' else '•'} {run.conclusion or run.status}"

@@ -50,11 +50,9 @@ def create_token(call: ApiCall) -> RestAnswer:
     ids = None if selected is None else frozenset(each.id for each in selected)
     token = installation_token(call.world, installation, repositories=ids, permissions=rights)
     body: Json = {
-        "token": token.value,
-        "expires_at": stamp_or_none(token.expires_at),
-        "permissions": token.permissions,
+        "token": token.value, "expires_at": stamp_or_none(token.expires_at), "permissions": token.permissions,
         "repository_selection": "all" if token.repositories is None else "selected",
-    }
+    }  # fmt: skip
     if selected is not None:
         body["repositories"] = [call.site.repository(each) for each in selected]
     return RestAnswer(body, 201)
@@ -180,10 +178,10 @@ def _requested_permissions(call: ApiCall, reachable: list[Repository]) -> list[R
     return selected
 
 
-# --- REST endpoints of repositories and the people in them -----------------------------------------------------------
-# https://docs.github.com/en/rest/repos and https://docs.github.com/en/rest/collaborators/collaborators
+# --- Repositories and their people: https://docs.github.com/en/rest/collaborators/collaborators ----------------------
 
 REPOSITORY = "/repos/{owner}/{repo}"
+TEAM = "/orgs/{org}/teams/{team_slug}"
 LEGACY = {
     Role.NONE: "none", Role.READ: "read", Role.TRIAGE: "read", Role.WRITE: "write", Role.MAINTAIN: "write",
     Role.ADMIN: "admin",
@@ -220,7 +218,7 @@ def _collaborator(call: ApiCall, user: int, role: Role) -> Json:
     return {**call.site.user(user), "permissions": rights_of(role), "role_name": role.value}
 
 
-# --- REST endpoints that need an App's webhook: its deliveries, and the secrets of a new App -------------------------
+# --- Deliveries, and the secrets of a new App ------------------------------------------------------------------------
 # https://docs.github.com/en/rest/apps/webhooks
 # https://docs.github.com/en/rest/apps/apps#create-a-github-app-from-a-manifest
 
@@ -268,12 +266,10 @@ def _outcome(delivery: DeliveryAttempt) -> str:
 
 def _item(delivery: DeliveryAttempt) -> Json:
     return {
-        **fields(delivery, "id guid delivered_at redelivery status status_code event action"),
-        "duration": round(delivery.duration, 2),
-        "installation_id": delivery.installation,
+        **fields(delivery, "id guid delivered_at redelivery status status_code event action"), "throttled_at": None,
+        "duration": round(delivery.duration, 2), "installation_id": delivery.installation,
         "repository_id": delivery.repository,
-        "throttled_at": None,
-    }
+    }  # fmt: skip
 
 
 ENDPOINTS = (
@@ -288,9 +284,7 @@ ENDPOINTS = (
     Endpoint("GET", "/user/installations/{installation_id:int}/repositories", own_repositories_in, by="person"),
     Endpoint("GET", "/users/{username}", lambda call: call.site.whole_user(call.world.user(call.path["username"]).id)),
     Endpoint("GET", "/orgs/{org}", organization),
-    Endpoint(
-        "GET", "/orgs/{org}/teams/{team_slug}/memberships/{username}", team_membership, ("members:read",), by="token"
-    ),
+    Endpoint("GET", f"{TEAM}/memberships/{{username}}", team_membership, ("members:read",), by="token"),
     Endpoint("GET", REPOSITORY, lambda call: call.site.whole_repository(call.repository, call.role)),
     Endpoint("GET", "/user/repos", own_repositories, by="person"),
     Endpoint("GET", f"{REPOSITORY}/collaborators", collaborators, role=Role.WRITE, by="token"),

@@ -98,6 +98,18 @@ def put_secret(call: ApiCall) -> RestAnswer:
     return RestAnswer({}, 201) if call.path["secret"] not in settings.secrets else RestAnswer(status=204)
 
 
+def own_secrets(call: ApiCall) -> RestAnswer:
+    return _secrets(call, _settings(call).secrets)
+
+
+def shared_secrets(call: ApiCall) -> RestAnswer:
+    return _secrets(call, _settings(call).shared_secrets)
+
+
+def environment_secrets(call: ApiCall) -> RestAnswer:
+    return _secrets(call, _environment(call)[1].secrets)
+
+
 def branch_rules(call: ApiCall) -> RestAnswer:
     """Return the rules that apply to a branch, whether or not it exists.
 
@@ -171,30 +183,9 @@ ADMINISTRATION, _CHANGING = ("administration:read",), ("administration:write",)
 ENDPOINTS = (
     Endpoint("GET", f"{_ACTIONS}/permissions", actions_permissions, ADMINISTRATION, Role.ADMIN, "token"),
     Endpoint("GET", f"{_ACTIONS}/permissions/workflow", workflow_permissions, ADMINISTRATION, Role.ADMIN, "token"),
-    Endpoint(
-        "GET",
-        f"{_ACTIONS}/secrets",
-        lambda call: _secrets(call, _settings(call).secrets),
-        ("secrets:read",),
-        Role.WRITE,
-        "token",
-    ),
-    Endpoint(
-        "GET",
-        f"{_ACTIONS}/organization-secrets",
-        lambda call: _secrets(call, _settings(call).shared_secrets),
-        ("secrets:read",),
-        Role.WRITE,
-        "token",
-    ),
-    Endpoint(
-        "GET",
-        _SECRETS,
-        lambda call: _secrets(call, _environment(call)[1].secrets),
-        ("environments:read",),
-        Role.WRITE,
-        "token",
-    ),
+    Endpoint("GET", f"{_ACTIONS}/secrets", own_secrets, ("secrets:read",), Role.WRITE, "token"),
+    Endpoint("GET", f"{_ACTIONS}/organization-secrets", shared_secrets, ("secrets:read",), Role.WRITE, "token"),
+    Endpoint("GET", _SECRETS, environment_secrets, ("environments:read",), Role.WRITE, "token"),
     Endpoint("GET", f"{HOME}/environments/{{name}}", environment, ("actions:read",)),
     Endpoint("PUT", f"{HOME}/environments/{{name}}", put_environment, _CHANGING, Role.ADMIN),
     Endpoint("DELETE", f"{HOME}/environments/{{name}}", delete_environment, _CHANGING, Role.ADMIN),

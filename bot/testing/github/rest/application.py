@@ -78,8 +78,7 @@ def _markdown() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": True})
 
 
-# --- The REST API as an ASGI application: its routes, and the behavior that all endpoints share ----------------------
-# Shared behavior: conditional requests (ETag, 304), pages with Link headers, rate limit headers, and errors as JSON.
+# --- What all endpoints share: ETags and 304, pages with Link headers, rate limit headers, and errors as JSON --------
 
 VERSION = "2022-11-28"
 

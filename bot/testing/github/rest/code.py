@@ -119,17 +119,10 @@ def compare(call: ApiCall) -> RestAnswer:
     status = ("diverged" if behind else "ahead") if ahead else ("behind" if behind else "identical")
     web = f"{call.site.web(home)}/compare/{base_name}...{head_name}"
     return RestAnswer({
-        "url": f"{call.site.api(home)}/compare/{base_name}...{head_name}",
-        "html_url": web,
-        "permalink_url": web,
-        "diff_url": f"{web}.diff",
-        "patch_url": f"{web}.patch",
-        "base_commit": commit_json(call.site, home, base),
-        "merge_base_commit": commit_json(call.site, home, parted),
-        "status": status,
-        "ahead_by": len(ahead),
-        "behind_by": len(behind),
-        "total_commits": len(ahead),
+        "url": f"{call.site.api(home)}/compare/{base_name}...{head_name}", "html_url": web, "permalink_url": web,
+        "diff_url": f"{web}.diff", "patch_url": f"{web}.patch", "base_commit": commit_json(call.site, home, base),
+        "merge_base_commit": commit_json(call.site, home, parted), "status": status, "ahead_by": len(ahead),
+        "behind_by": len(behind), "total_commits": len(ahead),
         "commits": [commit_json(call.site, home, sha) for sha in ahead],
         "files": [file_json(call.site, home, head, file) for file in changed_files(bare, base, head)],
     })  # fmt: skip
@@ -142,9 +135,7 @@ def commit_of(call: ApiCall, name: str) -> str:
         commit = bare.resolve(candidate) if candidate else None
         if commit is not None:
             return commit
-    raise ApiError(
-        422 if len(name) == 40 else 404, f"No commit found for SHA: {name}" if len(name) == 40 else "Not Found"
-    )
+    raise ApiError(422, f"No commit found for SHA: {name}") if len(name) == 40 else not_found()
 
 
 def commit_json(site: Site, home: Repository, sha: str) -> Json:
@@ -153,19 +144,14 @@ def commit_json(site: Site, home: Repository, sha: str) -> Json:
     inner = {key: git[key] for key in ("author", "committer", "message", "verification")}
     tree = {"sha": git["tree"]["sha"], "url": git["tree"]["url"]}
     return {
-        "sha": sha,
-        "node_id": f"C_kw{sha}",
-        "commit": {**inner, "tree": tree, "url": git["url"], "comment_count": 0},
-        "url": url,
-        "html_url": web,
-        "comments_url": f"{url}/comments",
-        "author": _account(site, git["author"]["email"]),
-        "committer": _account(site, git["committer"]["email"]),
+        "sha": sha, "node_id": f"C_kw{sha}", "commit": {**inner, "tree": tree, "url": git["url"], "comment_count": 0},
+        "url": url, "html_url": web, "comments_url": f"{url}/comments",
+        "author": _account(site, git["author"]["email"]), "committer": _account(site, git["committer"]["email"]),
         "parents": [
             {"sha": each["sha"], "url": f"{site.api(home)}/commits/{each['sha']}", "html_url": each["html_url"]}
             for each in git["parents"]
         ],
-    }
+    }  # fmt: skip
 
 
 def git_commit_json(site: Site, home: Repository, sha: str) -> Json:
@@ -173,17 +159,13 @@ def git_commit_json(site: Site, home: Repository, sha: str) -> Json:
     api, web = f"{site.api(home)}/git", site.web(home)
     verification = dict.fromkeys(("signature", "payload", "verified_at"))
     return {
-        "sha": sha,
-        "node_id": f"C_kw{sha}",
-        "url": f"{api}/commits/{sha}",
-        "html_url": f"{web}/commit/{sha}",
-        **fields(commit, "author committer message"),
-        "tree": {"sha": commit.tree, "url": f"{api}/trees/{commit.tree}"},
+        "sha": sha, "node_id": f"C_kw{sha}", "url": f"{api}/commits/{sha}", "html_url": f"{web}/commit/{sha}",
+        **fields(commit, "author committer message"), "tree": {"sha": commit.tree, "url": f"{api}/trees/{commit.tree}"},
         "parents": [
             {"sha": each, "url": f"{api}/commits/{each}", "html_url": f"{web}/commit/{each}"} for each in commit.parents
         ],
         "verification": {"verified": False, "reason": "unsigned", **verification},
-    }
+    }  # fmt: skip
 
 
 def file_json(site: Site, home: Repository, commit_id: str, file: ChangedFile) -> Json:
@@ -233,8 +215,7 @@ def _account(site: Site, email: str) -> Json | None:
     return site.user(int(ident)) if exists else None
 
 
-# --- REST endpoints of git's refs ------------------------------------------------------------------------------------
-# https://docs.github.com/en/rest/git/refs
+# --- Refs: https://docs.github.com/en/rest/git/refs ------------------------------------------------------------------
 
 GIT = "/repos/{owner}/{repo}/git"
 

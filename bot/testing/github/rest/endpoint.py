@@ -215,12 +215,8 @@ def installations_for(world: GitHubState, token: Token, repository: Repository) 
 
     https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/authenticating-with-a-github-app-on-behalf-of-a-user
     """
-    every = (
-        installation
-        for installation in world.installations.values()
-        if installation.app == token.app and not installation.suspended
-    )
-    return [each for each in every if reaches(each, repository)]
+    own = (each for each in world.installations.values() if each.app == token.app and not each.suspended)
+    return [each for each in own if reaches(each, repository)]
 
 
 def within(world: GitHubState, token: Token, repository: Repository) -> bool:
@@ -270,9 +266,7 @@ def _admit_app_of_person(call: ApiCall, endpoint: Endpoint, token: Token, *, wri
 
 
 def _is_granted(call: ApiCall, endpoint: Endpoint, token: Token, repository: Repository) -> bool:
-    if not within(call.world, token, repository):
-        return endpoint.method == "GET"
-    return _has_permission(endpoint, token)
+    return _has_permission(endpoint, token) if within(call.world, token, repository) else endpoint.method == "GET"
 
 
 def _has_permission(endpoint: Endpoint, token: Token) -> bool:
@@ -295,7 +289,7 @@ def require_pulls_of_jobs(world: GitHubState, token: Token | None, home: Reposit
         raise ApiError(403, "GitHub Actions is not permitted to create or approve pull requests.")
 
 
-# --- Counts the requests of each credential, as GitHub's primary rate limits do --------------------------------------
+# --- Rate limits -----------------------------------------------------------------------------------------------------
 # https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api and
 # https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api
 

@@ -200,8 +200,7 @@ def _since(call: ApiCall, comments: list[Comment]) -> list[Comment]:
     return [comment for comment in comments if since is None or comment.updated_at >= datetime.fromisoformat(since)]
 
 
-# --- The REST endpoint of a thread's events: labels, assignments, locks, states, and titles --------------------------
-# https://docs.github.com/en/rest/issues/events
+# --- Events of a thread: https://docs.github.com/en/rest/issues/events -----------------------------------------------
 
 LISTED = frozenset({"labeled", "unlabeled", "assigned", "closed", "reopened", "locked", "unlocked"})
 """https://docs.github.com/en/rest/using-the-rest-api/issue-event-types"""
@@ -209,16 +208,15 @@ LISTED = frozenset({"labeled", "unlabeled", "assigned", "closed", "reopened", "l
 
 def list_events(call: ApiCall) -> RestAnswer:
     place = (call.issue.repository, call.issue.number)
-    return RestAnswer(
-        [
-            event_json(call, ident, at, event)
-            for ident, at, event in call.world.past
-            if event.issue is not None
-            and (event.issue.repository, event.issue.number) == place
-            and (event.action in LISTED or _renames(event))
-            and event.comment is None
-        ]
-    )
+    rows = [
+        event_json(call, ident, at, event)
+        for ident, at, event in call.world.past
+        if event.issue is not None
+        and (event.issue.repository, event.issue.number) == place
+        and (event.action in LISTED or _renames(event))
+        and event.comment is None
+    ]
+    return RestAnswer(rows)
 
 
 def event_json(call: ApiCall, ident: int, at: datetime, event: Event) -> Json:

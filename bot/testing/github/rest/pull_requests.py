@@ -48,9 +48,7 @@ def pulls_of_commit(call: ApiCall) -> RestAnswer:
     """Return the merged pull request that brought a commit to the default branch, or the open ones that have it."""
     bare, sha = call.world.bare(call.repository), call.path["sha"]
     pulls = [issue for issue in call.world.issues.values() if issue.repository == call.repository.id and issue.pull]
-    holding = [
-        issue for issue in pulls if sha in commits_between(bare, pull_of(issue).base_sha, pull_of(issue).head_sha)
-    ]
+    holding = [each for each in pulls if sha in commits_between(bare, pull_of(each).base_sha, pull_of(each).head_sha)]
     by_merge = [issue for issue in pulls if pull_of(issue).merge_commit_sha == sha]
     merged_first = [issue for issue in (*holding, *by_merge) if pull_of(issue).merged_at] or holding
     return RestAnswer([pull_json(call.site, issue, whole=False) for issue in dict.fromkeys(merged_first)])

@@ -26,9 +26,8 @@ TEXT_LIMIT = 65_535
 
 def runs_of_commit(call: ApiCall) -> RestAnswer:
     sha = commit_of(call, call.path["ref"])
-    runs = [
-        run for run in call.world.check_runs.values() if (run.repository, run.head_sha) == (call.repository.id, sha)
-    ]
+    place = call.repository.id, sha
+    runs = [run for run in call.world.check_runs.values() if (run.repository, run.head_sha) == place]
     if call.query.get("filter", "latest") == "latest":
         runs = list({(run.app, run.name): run for run in runs}.values())
     if "check_name" in call.query:
@@ -53,10 +52,8 @@ def check_run_json(site: Site, run: CheckRun) -> Json:
     web = f"{site.web(home)}/runs/{run.id}"
     app = site.world.apps.get(run.app)
     return {
-        **fields(run, "id name node_id head_sha external_id status conclusion started_at completed_at"),
-        "url": url,
-        "html_url": web,
-        "details_url": run.details_url or web,
+        **fields(run, "id name node_id head_sha external_id status conclusion started_at completed_at"), "url": url,
+        "html_url": web, "details_url": run.details_url or web,
         "output": {
             "title": run.title,
             "summary": run.summary,
@@ -64,10 +61,9 @@ def check_run_json(site: Site, run: CheckRun) -> Json:
             "annotations_count": 0,
             "annotations_url": f"{url}/annotations",
         },
-        "check_suite": {"id": run.id + 1},
-        "app": None if app is None else site.app(app),
+        "check_suite": {"id": run.id + 1}, "app": None if app is None else site.app(app),
         "pull_requests": pull_requests_of(site, run),
-    }
+    }  # fmt: skip
 
 
 def pull_requests_of(site: Site, run: CheckRun) -> list[Json]:
@@ -103,7 +99,7 @@ def _update_check(call: ApiCall, run: CheckRun) -> CheckRun:
     )  # fmt: skip
 
 
-# --- REST endpoints of workflows, of their runs, and of jobs' logs ---------------------------------------------------
+# --- Workflows, their runs, and jobs' logs ---------------------------------------------------------------------------
 # https://docs.github.com/en/rest/actions/workflows
 # https://docs.github.com/en/rest/actions/workflow-runs#get-a-workflow-run
 # https://docs.github.com/en/rest/actions/workflow-jobs#download-job-logs-for-a-workflow-run
