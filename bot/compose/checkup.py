@@ -1,6 +1,6 @@
 """Checks of `plangate doctor`: who the bot is on GitHub, its permissions, and its database."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -13,7 +13,7 @@ from bot.github import repository, tasks
 from bot.github.client import GitHubClient
 from bot.github.repository import branch_rules
 from bot.github.turns import LABEL
-from bot.service.connections import WORKING, WRITING_CHECKS, Connections, ServedRepository
+from bot.service.connections import WRITING_CHECKS, Connections, ServedRepository, missing_permissions
 from bot.store.postgres.migrations import Inspection, inspect
 
 # --- GitHub checks of `plangate doctor`: who the bot is there, and whether it has the permissions that it needs ------
@@ -36,7 +36,6 @@ _BYPASS: Final = (
     "let the App bypass its ruleset, or leave plangate/** out of it, or use an account of its own with "
     "PLANGATE_GITHUB_TOKEN and PLANGATE_SIGNING_KEY_PATH"
 )
-_LEVELS: Final = ("none", "read", "write", "admin")
 _OWN_ACCOUNT: Final = (
     "make an account that only the bot uses, and set PLANGATE_GITHUB_TOKEN to a token of it: the bot never hears what "
     "its own account says, so this person could neither ask nor approve"
@@ -85,16 +84,6 @@ async def check_github(settings: Settings, *, fix: bool = False) -> tuple[Findin
         results += [_signatures(settings, at) async for at in _repositories_requiring_signatures(connections)]
     await connections.close()
     return (*results, _webhook_secret(github))
-
-
-def missing_permissions(granted: Mapping[str, str], needed: Mapping[str, str] = WORKING) -> tuple[str, ...]:
-    """Return the needed permissions that were not granted, such as ``issues: write``; by default those of work."""
-    low = (name for name, level in needed.items() if _level(granted.get(name, "none")) < _level(level))
-    return tuple(f"{name}: {needed[name]}" for name in low)
-
-
-def _level(name: str) -> int:
-    return _LEVELS.index(name) if name in _LEVELS else 0
 
 
 async def _check_app(app: GitHubClient) -> list[Finding]:

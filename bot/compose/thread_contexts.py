@@ -173,6 +173,7 @@ class _Parts:
         location = replace(place, host=server_host(shared.settings), name=name, pull=subject.pull)
         checks = PullCheckReader(access.client, access.at, self.bot, self.reader.results)
         signs = shared.settings.signing_key is not None
+        tries_pulls = not shared.settings.github.as_app or bool(access.lacks)
         return ThreadContext(
             location=location,
             environment=JobEnvironment(place_on_github(job, location), workspace, facts.head).at,
@@ -193,7 +194,7 @@ class _Parts:
             states=shared.states,
             read_task=partial(shared.configurations.read_task, access.client, access.at),
             have_rules_changed=self._have_rules_changed,
-            publishing_facts=PublishingReader(access.client, access.at, signs, not shared.settings.github.as_app).read,
+            publishing_facts=PublishingReader(access.client, access.at, signs, tries_pulls).read,
         )
 
     def _receipts(self) -> CheckedReceipts:

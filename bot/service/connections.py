@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
@@ -17,6 +17,7 @@ from bot.github.checks import CheckResults
 from bot.github.client import Credentials, GitHubClient
 from bot.github.pace import ReportedLimit, WritePace
 from bot.github.repository import ReachableRepository
+from bot.github.responses import Unprocessable
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.ports import Clock
 from bot.store.sealing import StateKey
@@ -43,7 +44,18 @@ POLLING: Final = {"issues": "read", "pull_requests": "read", "metadata": "read"}
 READING_MEMBERS: Final = {"members": "read"}
 """Permissions of the one token that looks up team membership (approve.teams, CODEOWNERS)."""
 
+_LEVELS: Final = ("none", "read", "write", "admin")
 _log: Final = logging.getLogger(__name__)
+
+
+def missing_permissions(granted: Mapping[str, str], needed: Mapping[str, str] = WORKING) -> tuple[str, ...]:
+    """Return the needed permissions that were not granted, such as ``issues: write``; by default those of work."""
+    low = (name for name, level in needed.items() if _level(granted.get(name, "none")) < _level(level))
+    return tuple(f"{name}: {needed[name]}" for name in low)
+
+
+def _level(name: str) -> int:
+    return _LEVELS.index(name) if name in _LEVELS else 0
 
 
 def key_of(settings: Settings) -> StateKey:
@@ -112,6 +124,8 @@ class RepositoryAccess:
     token: GitToken
     remote: RemoteRepository
     refs: ThreadRefs
+    lacks: tuple[str, ...] = ()
+    """The permissions of work that the App was not granted here, such as ``issues: write``."""
 
     @asynccontextmanager
     async def kept_fresh(self) -> AsyncIterator[None]:
@@ -180,11 +194,23 @@ class Connections:
             )
 
     async def reach(self, installation: int | None, number: int, at: repository.Address) -> RepositoryAccess:
-        """Return access to one repository, with tokens that reach no other."""
-        access = self._reached.get((installation, number, at.path))
-        if access is None:
-            access = self._reached[installation, number, at.path] = self._access(installation, number, at)
-        await access.token.refresh()
+        """Return access to one repository, with tokens that reach no other.
+
+        If an App was not granted all permissions of work, access has those that were, so that people can be told.
+        """
+        key = installation, number, at.path
+        access = self._reached.get(key)
+        if access is None or access.lacks:  # they may have been granted since
+            access = self._reached[key] = self._access(installation, number, at, WORKING)
+        try:
+            await access.token.refresh()
+        except Unprocessable:
+            granted = (await repository.installation_on(self.app(), at)).permissions
+            if not (lacks := missing_permissions(granted)):
+                raise
+            fewer = {name: min(level, granted[name], key=_level) for name, level in WORKING.items() if name in granted}
+            access = self._reached[key] = replace(self._access(installation, number, at, fewer), lacks=lacks)
+            await access.token.refresh()
         return access
 
     async def reach_served(self, served: ServedRepository) -> RepositoryAccess:
@@ -195,8 +221,10 @@ class Connections:
         """Return access to the repository of a thread."""
         return await self.reach(thread.installation, thread.repository, repository.Address.of_thread(thread))
 
-    def _access(self, installation: int | None, number: int, at: repository.Address) -> RepositoryAccess:
-        server, credentials = self.settings.github.server_url, self._credentials(installation, number, WORKING)
+    def _access(
+        self, installation: int | None, number: int, at: repository.Address, permissions: dict[str, str]
+    ) -> RepositoryAccess:
+        server, credentials = self.settings.github.server_url, self._credentials(installation, number, permissions)
         url, token, network = at.clone_url(server), GitToken(credentials), self.settings.network
         route = Route(network.proxy(url), network.authorities)  # the operator's
         known_as, wait = f"{server}#{number}", self.clock.sleep

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.checkup import SCOPE, UNASSIGNABLE, USEFUL_SCOPES, Finding, check_github, missing_permissions
+from bot.compose.checkup import SCOPE, UNASSIGNABLE, USEFUL_SCOPES, Finding, check_github
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Misconfigured, Refused
-from bot.service.connections import READING_MEMBERS, READING_RUNS, WORKING
+from bot.service.connections import READING_MEMBERS, READING_RUNS, WORKING, missing_permissions
 from bot.testing.github import credentials
 from bot.testing.github.simulated_github import SimulatedGitHub
 
