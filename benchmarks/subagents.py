@@ -35,16 +35,16 @@ from pathlib import Path
 
 from agent import run_timed
 
-from bot.agent.assembly import SessionPlace, SessionSettings, assemble_session
+from bot.agent.assembly import SessionSettings, assemble_session
+from bot.agent.dispatch import run_together
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
 from bot.agent.model.anthropic_model import AnthropicModel
 from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.prompts import Environment, first_message
-from bot.agent.resources import NetworkLog, SessionResources
+from bot.agent.resources import NetworkLog, SessionPlace, SessionResources
 from bot.agent.session_events import RequestStarted
-from bot.agent.subagents.policy import AT_ONCE, SubagentSettings, run_together
-from bot.agent.subagents.types import TYPES
+from bot.agent.subagents.types import AT_ONCE, TYPES, SubagentSettings
 from bot.clock import SystemClock
 from bot.core.names import SessionId
 from bot.ports import Access
@@ -198,17 +198,16 @@ async def measure(given, rounds, *, at_once, rate=0, eager=True):
         environment = Environment(tree.shown_as, "Linux", "2026-11-21", "shop", source.head[:12], MEMORY)
         host = await workspace.open(tree, Access.READ)
         crew = SubagentSettings("claude-sonnet-5-5", TYPES, at_once, 2 * given.agents)
-        assembled = assemble_session(
+        session, pool = assemble_session(
             SessionSettings(SessionId("bench"), "claude-opus-5-5", crew),
             world,
             place=SessionPlace(workspace, tree, host, environment),
             network_log=NetworkLog(),
         )
-        session = assembled.session
         session.begin(first_message(environment, PROMPT))
         await asyncio.to_thread(model.warm)
         marks = [(time.monotonic(), 0.0)]
-        async with assembled.subagents.warm_cache(), aclosing(run(session)) as events:
+        async with pool.warm_cache(), aclosing(run(session)) as events:
             async for event in events:
                 if isinstance(event, RequestStarted) and event.agent == "main" and event.step > 1:
                     marks += [(time.monotonic(), world.ledger.cost_usd)]

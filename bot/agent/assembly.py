@@ -9,25 +9,23 @@ from bot.agent import dispatch
 from bot.agent.light_calls import LightCalls
 from bot.agent.limits import Limits, Monitor
 from bot.agent.loop import drive, end_on_canary
-from bot.agent.permissions.plan_mode import Rehearsal
 from bot.agent.permissions.tool_gate import Mode
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
 from bot.agent.prompts.environment_text import allowance
 from bot.agent.resources import (
     NetworkLog,
     RequestPrefix,
-    ScopeWatch,
     SessionLog,
+    SessionPlace,
     SessionResources,
     load_request_prefix,
     repository_reads,
 )
 from bot.agent.session import NOT_RUN, Session
 from bot.agent.session_events import AgentEvent, Ended, Sink, iterate_events
-from bot.agent.subagents.parent_context import ParentContext
-from bot.agent.subagents.policy import SubagentPolicy, SubagentSettings
-from bot.agent.subagents.pool import SubagentPool
-from bot.agent.subagents.types import task_tool
+from bot.agent.subagents.assignment import interrupted_notice
+from bot.agent.subagents.pool import SubagentPool, task_tool
+from bot.agent.subagents.types import SubagentSettings
 from bot.agent.tools.registry import ALL, by_name, optional_tools, schemas
 from bot.agent.tools.session_tools import REVIEW, TASK_PLAN
 from bot.agent.tools.tool import ToolContext
@@ -35,12 +33,11 @@ from bot.core.brief import as_data
 from bot.core.errors import CanaryShown
 from bot.core.maintenance import PlanLimits
 from bot.core.names import AgentId, SessionId
-from bot.core.network import NO_NETWORK, Network
 from bot.core.question import Asking
 from bot.core.transcript import Json, Line, pending_calls
 from bot.core.turn import Picture
-from bot.core.work import Checkout, Consumption
-from bot.ports import AnswerStarted, Toolhost, Workspace
+from bot.core.work import Consumption
+from bot.ports import AnswerStarted
 
 # --- What a suspended session waits for, and how it continues with people's answers (L8, P7) -------------------------
 # Rules: people permit the stored call, and nothing else is run; a deny rule overrides any permission; the other calls
@@ -112,22 +109,6 @@ MAIN = AgentId("main")
 
 
 @dataclass(frozen=True, slots=True)
-class SessionPlace:
-    """Where a session works."""
-
-    workspace: Workspace
-    checkout: Checkout
-    host: Toolhost
-    environment: Environment
-    network: Network = NO_NETWORK
-    """Network of the toolhost, and of sub-agents that write."""
-    rehearsal: Rehearsal | None = None
-    """Runs the commands that may run while planning; None where none does."""
-    scope: ScopeWatch | None = None
-    """Watches the paths of approved work (K5); None while planning."""
-
-
-@dataclass(frozen=True, slots=True)
 class SessionSettings:
     """What makes one session different from others at the same place."""
 
@@ -142,14 +123,6 @@ class SessionSettings:
     """What no plan of the scheduled task may contain; None for a session of no scheduled task."""
 
 
-@dataclass(frozen=True, slots=True)
-class AssembledSession:
-    """A session with its sub-agents."""
-
-    session: Session
-    subagents: SubagentPool
-
-
 def assemble_session(
     settings: SessionSettings,
     resources: SessionResources,
@@ -157,8 +130,11 @@ def assemble_session(
     place: SessionPlace,
     network_log: NetworkLog,
     lines: Sequence[Line] = (),
-) -> AssembledSession:
-    """Return a session that has not begun. `lines` are those of its saved transcript, whose prefix it keeps."""
+) -> tuple[Session, SubagentPool]:
+    """Return a session that has not begun, and the pool of its sub-agents.
+
+    `lines` are those of its saved transcript, whose prefix it keeps.
+    """
     log = SessionLog(settings.id, MAIN, resources)
     monitor = Monitor(resources.clock, settings.limits)
     context = ToolContext(
@@ -174,8 +150,7 @@ def assemble_session(
         reads=repository_reads(resources.repository, strangers=settings.mode is Mode.PLAN),
         plan_limits=settings.plan_limits,
     )
-    parent = ParentContext(log, context, monitor, place.workspace, place.checkout, place.environment)
-    pool = SubagentPool(parent, SubagentPolicy(resources, settings.subagents, place.network))
+    pool = SubagentPool(settings.subagents, place, log, context, monitor)
     review = (REVIEW,) if settings.reviews else ()
     task = task_tool(settings.subagents.types, pool.delegate)
     tools = by_name((*ALL, *optional_tools(resources), *review, task))
@@ -183,7 +158,7 @@ def assemble_session(
         tools = {**tools, TASK_PLAN.name: TASK_PLAN}
     new_prefix = RequestPrefix("main", settings.model, system_blocks("main"), schemas(tools))
     prefix = load_request_prefix(lines, settings.model) or new_prefix
-    return AssembledSession(Session(log, prefix, tools, context, monitor, pool.rows), pool)
+    return Session(log, prefix, tools, context, monitor, pool.rows), pool
 
 
 def begin_session(session: Session, environment: Environment, task: str, pictures: Sequence[Picture] = ()) -> None:
@@ -196,13 +171,14 @@ def begin_session(session: Session, environment: Environment, task: str, picture
         session.mark_untrusted()
 
 
-async def restore_session(assembled: AssembledSession, lines: Sequence[Line], *, journaled: Consumption) -> None:
+async def restore_session(
+    session: Session, pool: SubagentPool, lines: Sequence[Line], *, journaled: Consumption
+) -> None:
     """Restore a saved session and its sub-agents.
 
     What this process has booked is not booked again. `journaled` is what the thread's journal says that the session
     has used; it counts once.
     """
-    session, pool = assembled.session, assembled.subagents
     ledger = session.resources.ledger
     booked = dict(ledger.rows)
     ran_here = any(agent == session.agent for agent, _ in booked)
@@ -211,7 +187,7 @@ async def restore_session(assembled: AssembledSession, lines: Sequence[Line], *,
         ledger.rows = booked
     await asyncio.to_thread(pool.restore, lines)
     if session.unfinished_answer is None:
-        session.queued += pool.interrupted_notice(lines)
+        session.queued += interrupted_notice(session.log, lines)
     if not ran_here:
         ledger.carried += ledger.used(session.agent, *pool.rows).lower(journaled)
 

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from pydantic import ValidationError
 
@@ -28,12 +28,11 @@ from bot.agent.session_events import (
     ToolProgressed,
     ToolStarted,
 )
-from bot.agent.subagents.policy import run_together
 from bot.agent.tools.session_tools import ASK_USER_QUESTION, NOBODY, TO_PARENT, AskInput, asking
 from bot.agent.tools.tool import Tool, ToolInput, ToolProgress, ToolSink
 from bot.core.brief import TOOLS, Entrance
 from bot.core.codepoints import with_visible_codepoints
-from bot.core.errors import PlangateError, Refused
+from bot.core.errors import Broken, PlangateError, Refused
 from bot.core.maintenance import check_targets, check_undecided
 from bot.core.names import ToolUseId
 from bot.core.question import Asking, permission
@@ -46,6 +45,8 @@ from bot.ports import AnswerStarted, ToolOutput
 # tool_result. A failure at any stage becomes an error result that tells the model what to do differently. Nothing that
 # a
 # tool does ends the session.
+
+Result = TypeVar("Result")
 
 AT_ONCE: Final = 10
 CANCELLED: Final = "Cancelled before it finished."
@@ -172,6 +173,33 @@ async def run(
         queueing = sum(isinstance(call, ReadyCall) and call.tool.starts_subagents for call in batch)
         runs = [started.get(call.call["id"]) or partial(run_call, session, call, results) for call in batch]
         await run_together([partial(start, emit) for start in runs], at_once=max(most_at_once(session), queueing))
+
+
+async def run_together(works: Sequence[Callable[[], Awaitable[Result]]], *, at_once: int) -> list[Result]:
+    """Run pieces of work, at most `at_once` at a time, started in order, and return their results in order.
+
+    If one fails, the others go on. When all have ended, the error of the failed one with the lowest index is raised.
+    Cancelling this cancels all of them, and waits until nothing of them runs.
+    """
+    places = asyncio.Semaphore(max(at_once, 1))
+
+    async def run_in_place(work: Callable[[], Awaitable[Result]]) -> Result:
+        async with places:
+            return await work()
+
+    running = [asyncio.create_task(run_in_place(work)) for work in works]
+    try:
+        outcomes = await asyncio.gather(*running, return_exceptions=True)
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, asyncio.CancelledError):
+            raise Broken("something that the work waited for was cancelled")
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
 
 def most_at_once(session: Session) -> int:

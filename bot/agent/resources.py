@@ -10,15 +10,29 @@ from typing import Final
 
 from bot.agent.limits import Ledger, SharedBudget
 from bot.agent.permissions import tool_gate
+from bot.agent.permissions.plan_mode import Rehearsal
 from bot.agent.permissions.tool_gate import CallKind, PermissionGate
+from bot.agent.prompts import Environment
 from bot.agent.session_events import AgentEvent, Billed
 from bot.core.errors import PlangateError
 from bot.core.markdown.elements import code
 from bot.core.names import AgentId, SessionId
-from bot.core.network import NetworkDecision
+from bot.core.network import NO_NETWORK, Network, NetworkDecision
 from bot.core.secrets.redaction import CanaryAlarm
 from bot.core.transcript import Json, Line, LineKind, notes_of, result_text, tool_calls, well_formed
-from bot.ports import AnswerCompleted, Clock, Model, ModelRequest, RepositoryReader, Toolhost, Transcripts, Usage, Web
+from bot.core.work import Checkout
+from bot.ports import (
+    AnswerCompleted,
+    Clock,
+    Model,
+    ModelRequest,
+    RepositoryReader,
+    Toolhost,
+    Transcripts,
+    Usage,
+    Web,
+    Workspace,
+)
 
 # --- Watches which paths a session of approved work touches that its plan does not name (K5) -------------------------
 # Rules: the result of the call that touched such a path says so, once per path, and the session may continue. The
@@ -187,6 +201,25 @@ class RepositoryReads:
 def repository_reads(reader: RepositoryReader | None, *, strangers: bool) -> RepositoryReads | None:
     """Return a main agent's access, or None if its thread is not on GitHub."""
     return None if reader is None else RepositoryReads(reader, strangers)
+
+
+# --- Where a session works -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPlace:
+    """Where a session works."""
+
+    workspace: Workspace
+    checkout: Checkout
+    host: Toolhost
+    environment: Environment
+    network: Network = NO_NETWORK
+    """Network of the toolhost, and of sub-agents that write."""
+    rehearsal: Rehearsal | None = None
+    """Runs the commands that may run while planning; None where none does."""
+    scope: ScopeWatch | None = None
+    """Watches the paths of approved work (K5); None while planning."""
 
 
 # --- What every request of a session sends unchanged, and how a saved session gets it back (M1, L9) ------------------

@@ -9,8 +9,7 @@ from urllib.parse import unquote, urlsplit
 from bot.agent.limits import Limits
 from bot.agent.model.request import ConfiguredModel
 from bot.agent.permissions.tool_gate import Mode, PermissionGate, ToolRules, parse_rule
-from bot.agent.subagents.policy import SubagentSettings
-from bot.agent.subagents.types import FOLDER, LARGEST, MOST
+from bot.agent.subagents.types import FOLDER, LARGEST, MOST, SubagentSettings
 from bot.agent.tools.registry import ALL, READING_GITHUB, READING_WEB, by_name
 from bot.agent.tools.session_tools import RESOURCE_REQUEST
 from bot.clock import SystemClock

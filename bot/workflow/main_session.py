@@ -11,8 +11,6 @@ from typing import Any, Final, TypeVar
 
 from bot.agent.assembly import (
     MAIN,
-    AssembledSession,
-    SessionPlace,
     SessionSettings,
     assemble_session,
     begin_session,
@@ -23,7 +21,7 @@ from bot.agent.limits import WARN_AT, Limits, OverLimit
 from bot.agent.loop import request_finish, run
 from bot.agent.permissions.plan_mode import Rehearsal, pending_plan_call
 from bot.agent.permissions.tool_gate import Mode
-from bot.agent.resources import NetworkLog, ScopeWatch, network_rows
+from bot.agent.resources import NetworkLog, ScopeWatch, SessionPlace, network_rows
 from bot.agent.session import Session
 from bot.agent.session_events import (
     AgentChanged,
@@ -37,6 +35,7 @@ from bot.agent.session_events import (
     TodosChanged,
     ToolStarted,
 )
+from bot.agent.subagents.pool import SubagentPool
 from bot.agent.subagents.types import types_of
 from bot.core import reply_text
 from bot.core.brief import escape_harness_markup, escape_reminders
@@ -351,19 +350,19 @@ async def open_session(context: ThreadContext, state: ThreadState, start: Sessio
         environment = await context.environment(state.request.base)
         place = SessionPlace(context.workspace, tree, host, environment, network, rehearsal, start.scope)
         session_settings = await _session_settings(context, state, start)
-        assembled = assemble_session(session_settings, resources, place=place, network_log=network_log, lines=lines)
+        session, pool = assemble_session(session_settings, resources, place=place, network_log=network_log, lines=lines)
         if lines:
-            await restore_session(assembled, lines, journaled=state.costs.consumption(start.session_id))
+            await restore_session(session, pool, lines, journaled=state.costs.consumption(start.session_id))
         bind_budgets(context, state)
         if not lines:
             pictures = await attached_pictures(context, state, planning=start.mode is Mode.PLAN)
             beside = await quote_thread(context, state, tree) if start.quotes else pull_section(context, tree)
             task = f"{escape_reminders(start.task)}\n\n{beside}".rstrip()
-            begin_session(assembled.session, place.environment, task, pictures)
+            begin_session(session, place.environment, task, pictures)
             context.listener(ModeChanged(MAIN, start.mode, state.request.turn.actor.login))
-        async with assembled.subagents.warm_cache():
-            yield assembled.session
-        _log_subagents(context, assembled)
+        async with pool.warm_cache():
+            yield session
+        _log_subagents(context, pool)
 
 
 async def _session_settings(context: ThreadContext, state: ThreadState, start: SessionStart) -> SessionSettings:
@@ -497,8 +496,8 @@ def session_of(context: ThreadContext, state: ThreadState) -> SessionId:
     return state.request.planning_session if state.stage is Stage.PLANNING else context.work_session(state)
 
 
-def _log_subagents(context: ThreadContext, assembled: AssembledSession) -> None:
+def _log_subagents(context: ThreadContext, pool: SubagentPool) -> None:
     """Log the metrics of a session's sub-agents (S13)."""
-    if (metrics := assembled.subagents.metrics).started:
-        ids = {"thread": f"{context.location.repository}#{context.location.thread}", "session": assembled.session.id}
+    if (metrics := pool.metrics).started:
+        ids = {"thread": f"{context.location.repository}#{context.location.thread}", "session": pool.log.id}
         _log.info("sub-agents", extra={"fields": {**ids, **metrics.facts()}})

@@ -9,7 +9,7 @@ from bot.agent.permissions.tool_gate import Mode
 from bot.agent.prompts import Environment
 from bot.agent.resources import SessionResources
 from bot.agent.session_events import AgentEvent
-from bot.agent.subagents.policy import SubagentSettings
+from bot.agent.subagents.types import SubagentSettings
 from bot.core import comment
 from bot.core.approval import Policy
 from bot.core.checks import PublishingFacts

@@ -14,7 +14,7 @@ from typing import Final
 from bot.agent.permissions.plan_mode import pending_plan_call
 from bot.agent.prompts import reminder_text
 from bot.agent.session import Session
-from bot.agent.subagents.parent_context import subagents_of
+from bot.agent.subagents.assignment import subagents_of
 from bot.core.brief import ExecutionBrief, Words, escape_harness_markup
 from bot.core.checks import (
     FAILING,

@@ -20,7 +20,8 @@ from bot.agent.prompts import Environment, first_message, prompt_text, system_bl
 from bot.agent.resources import RequestPrefix, SessionLog, SessionResources
 from bot.agent.session import Session
 from bot.agent.session_events import AgentEvent, Ended
-from bot.agent.subagents.types import TYPES, task_tool
+from bot.agent.subagents.pool import task_tool
+from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.tool import Tool, ToolContext, ToolSink
 from bot.core.names import AgentId, SessionId

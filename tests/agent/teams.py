@@ -4,16 +4,15 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from bot.agent.assembly import SessionPlace, SessionSettings, assemble_session
+from bot.agent.assembly import SessionSettings, assemble_session
 from bot.agent.limits import Limits
 from bot.agent.permissions.tool_gate import Mode
 from bot.agent.prompts import first_message, prompt_text
-from bot.agent.resources import NetworkLog
+from bot.agent.resources import NetworkLog, SessionPlace
 from bot.agent.session import Session
 from bot.agent.session_events import AgentChanged, AgentEvent
-from bot.agent.subagents.policy import SubagentSettings
 from bot.agent.subagents.pool import SubagentPool
-from bot.agent.subagents.types import LIMITS, TYPES, AgentType
+from bot.agent.subagents.types import LIMITS, TYPES, AgentType, SubagentSettings
 from bot.core.approval import ApprovedPlan
 from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId, SessionId
@@ -153,15 +152,15 @@ def team(
     workspace = DeskWorkspace()
     told = replace(ENVIRONMENT, place="on #12 on GitHub.")
     crew = SubagentSettings("claude-sonnet-5-5", types, at_once, in_all, on_one, untrusted, limits)
-    made = assemble_session(
+    session, pool = assemble_session(
         SessionSettings(SessionId(ident), "claude-opus-5-5", crew, mode),
         r.world,
         place=SessionPlace(workspace, Checkout("main", FOLDER, BASE), r.host, told, network),
         network_log=NetworkLog(),
     )
     reminders = [prompt_text("plan_mode")] if mode is Mode.PLAN else []
-    made.session.begin(first_message(ENVIRONMENT, "Fix the shipping.", reminders))
-    return Team(made.session, made.subagents, workspace)
+    session.begin(first_message(ENVIRONMENT, "Fix the shipping.", reminders))
+    return Team(session, pool, workspace)
 
 
 def task(brief: str, kind: str = "explore") -> Reply:

@@ -7,7 +7,7 @@ import pytest
 from bot.agent.assembly import MAIN
 from bot.agent.resources import RequestPrefix
 from bot.agent.session_events import End
-from bot.agent.subagents.policy import CACHED_SECONDS, Prefixes
+from bot.agent.subagents.siblings import CACHED_SECONDS, SharedPrefixes
 from bot.agent.subagents.types import TYPES
 from bot.core.transcript import LineKind
 from bot.testing.model.reply import say, several
@@ -71,19 +71,20 @@ async def test_a_request_that_fails_is_noted_and_the_session_goes_on(room: Open)
     assert [note["note"] for note in notes] == ["uncached"]
 
 
-def test_a_sibling_leads_where_the_cache_does_not_hold_the_prefix() -> None:
+async def test_a_sibling_leads_where_the_cache_does_not_hold_the_prefix() -> None:
     """After a leader without a response, and five minutes after the last use, the next one writes the prefix."""
     clock = HandClock()
-    prefixes = Prefixes(clock)
+    prefixes = SharedPrefixes(clock)
 
-    def joins(*, answered: bool = True) -> bool:
-        with prefixes.join(PREFIX) as turn:
+    async def leads(*, answered: bool = True) -> bool:
+        leads = not prefixes.is_begun(PREFIX)
+        async with prefixes.share(PREFIX) as began:
             if answered:
-                turn.response_began.set()
-            return turn.leads
+                began.set()
+        return leads
 
-    assert [joins(answered=False), joins(), joins()] == [True, True, False]
+    assert [await leads(answered=False), await leads(), await leads()] == [True, True, False]
     clock.seconds += CACHED_SECONDS
-    assert not joins()
+    assert not await leads()
     clock.seconds += CACHED_SECONDS + 1
-    assert [joins(), joins()] == [True, False]
+    assert [await leads(), await leads()] == [True, False]

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bot.agent.session_events import AgentChanged, End, ToolFinished
-from bot.agent.subagents.types import TYPES, task_tool
+from bot.agent.subagents.pool import task_tool
+from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.tool import ToolSink
 from bot.compose.job_environment import FILE, plant_canary

@@ -20,7 +20,7 @@ from bot.agent.session_events import (
     ToolFinished,
     ToolStarted,
 )
-from bot.agent.subagents.parent_context import in_flight
+from bot.agent.subagents.assignment import in_flight, interrupted_notice
 from bot.core.errors import PlangateError, Transient
 from bot.core.transcript import Json
 from bot.ports import (
@@ -251,7 +251,7 @@ async def test_a_subagent_of_a_dropped_answer_does_not_count(room: Open) -> None
     left = snapshot(r)
     lines = left.world.transcripts.load(t.session.id)
     assert in_flight(lines) == ["explore-1"]
-    assert "explore-1" in resumed(left, []).pool.interrupted_notice(lines)[0]
+    assert "explore-1" in interrupted_notice(resumed(left, []).session.log, lines)[0]
     t.workspace.starts.set()
     rest.set()
     await running

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from bot.agent.permissions.tool_gate import Mode
-from bot.agent.subagents.types import TYPES, task_tool
+from bot.agent.subagents.pool import task_tool
+from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL, READING_GITHUB, READING_WEB
 from bot.agent.tools.session_tools import RESOURCE_REQUEST, REVIEW
 from bot.agent.tools.web import WEB_FETCH

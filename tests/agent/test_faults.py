@@ -16,7 +16,7 @@ from bot.agent.limits import Limits
 from bot.agent.model.anthropic_model import RetryPolicy
 from bot.agent.session import Session
 from bot.agent.session_events import AgentEvent, End
-from bot.agent.subagents.parent_context import BEGAN
+from bot.agent.subagents.assignment import BEGAN
 from bot.agent.tools.registry import ALL
 from bot.core.names import SessionId
 from bot.core.transcript import LineKind, is_unresolved, messages

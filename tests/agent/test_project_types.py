@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.permissions.tool_gate import CallKind, Mode
-from bot.agent.subagents.types import LARGEST, MOST, TYPES, TaskInput, parse_type, task_tool, types_of
+from bot.agent.subagents.pool import TaskInput, task_tool
+from bot.agent.subagents.types import LARGEST, MOST, TYPES, parse_type, types_of
 from bot.agent.tools.registry import BACKGROUND, EDITING, LISTING, LOOKING, READING_WEB
 from bot.core.errors import Misconfigured
 from bot.testing.model.reply import Reply, call, say, several

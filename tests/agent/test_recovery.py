@@ -7,8 +7,7 @@ import pytest
 
 from bot.agent.limits import Limits, Resource
 from bot.agent.session_events import AgentEvent, End, Info, Lifecycle, Recovery, RecoveryOutcome
-from bot.agent.subagents.pool import SMALLER
-from bot.agent.subagents.status import TABLE, Remedy, Trouble, remedy
+from bot.agent.subagents.run import SMALLER, TABLE, Remedy, Trouble, remedy
 from bot.agent.subagents.types import STANDARD, TYPES, AgentType
 from bot.agent.tools.session_tools import NO_MORE
 from bot.ports import ToolOutput

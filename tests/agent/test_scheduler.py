@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.agent.dispatch import run_together
 from bot.agent.session_events import iterate_events, iterate_within
-from bot.agent.subagents.policy import run_together
 from bot.core.errors import Broken
 
 

@@ -22,7 +22,7 @@ from bot.agent.session_events import (
     ToolFinished,
     ToolStarted,
 )
-from bot.agent.subagents.status import with_merge_result
+from bot.agent.subagents.report import with_merge_result
 from bot.agent.subagents.types import STANDARD
 from bot.core.brief import as_data
 from bot.core.names import ToolUseId

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.assembly import SessionPlace, SessionSettings, assemble_session, begin_session
+from bot.agent.assembly import SessionSettings, assemble_session, begin_session
 from bot.agent.loop import run
 from bot.agent.permissions.tool_gate import Mode
-from bot.agent.resources import NetworkLog
+from bot.agent.resources import NetworkLog, SessionPlace
 from bot.agent.session import Session
 from bot.agent.session_events import End, ToolStarted
-from bot.agent.subagents.policy import SubagentSettings
-from bot.agent.subagents.types import RESTRICTED, TYPES
+from bot.agent.subagents.types import RESTRICTED, TYPES, SubagentSettings
 from bot.core.names import SessionId
 from bot.core.work import Checkout
 from bot.ports import Access
@@ -39,12 +38,12 @@ async def team(
     workspace = GitWorkspace.on(source, folder / "data", limits)
     checkout = await workspace.checkout("main", source.head)
     host = await workspace.open(checkout, Access.WRITE)
-    session = assemble_session(
+    session, _ = assemble_session(
         SessionSettings(SessionId("thread-1"), "claude-opus-5-5", crew, Mode.ACCEPT_EDITS),
         r.world,
         place=SessionPlace(workspace, checkout, host, ENVIRONMENT),
         network_log=NetworkLog(),
-    ).session
+    )
     begin_session(session, ENVIRONMENT, "Fix the shipping.")
     return session, checkout, workspace
 

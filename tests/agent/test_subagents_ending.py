@@ -17,7 +17,7 @@ from bot.agent.session_events import (
     Lifecycle,
     ToolStarted,
 )
-from bot.agent.subagents.parent_context import in_flight, restore_rows
+from bot.agent.subagents.assignment import in_flight, interrupted_notice, restore_rows
 from bot.agent.subagents.types import TYPES
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import messages
@@ -50,8 +50,8 @@ async def test_writers_work_in_forks_that_are_merged_in_order(room: Open) -> Non
 
     r = room(script(several(*(task(f"part {n}", "code") for n in range(3))), child))
     t = team(r)
-    with t.pool._prefixes.join(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")) as turn:
-        turn.response_began.set()
+    async with t.pool._prefixes.share(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")) as began:
+        began.set()
     events = await drive(t.session)
     log = t.workspace.log
     assert [line for line in log if line.startswith("merge")] == [f"merge code-{n} into main" for n in (1, 2, 3)]
@@ -80,8 +80,8 @@ async def test_one_that_fails_early_lets_nobody_pass_before_its_turn(room: Open)
 
     r = room(script(several(*(task(f"part {n}", "code") for n in range(3))), child))
     t = team(r)
-    with t.pool._prefixes.join(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")) as turn:
-        turn.response_began.set()
+    async with t.pool._prefixes.share(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")) as began:
+        began.set()
     t.workspace.broken = "fork code-2"
     await drive(t.session)
     assert [line for line in t.workspace.log if line.startswith("merge")] == [
@@ -217,15 +217,15 @@ async def test_after_a_crash_they_still_count_and_cost(room: Open) -> None:
     crew.restore(lines)
     fast = t.pool.rows[AgentId("explore-1")]
     assert rows[fast.agent] == fast
-    assert (crew.parent.monitor.subagent_steps, fast.steps, fast.tokens > 0, (fast.cost_usd or 0) > 0) == (
+    assert (crew.monitor.subagent_steps, fast.steps, fast.tokens > 0, (fast.cost_usd or 0) > 0) == (
         1,
         1,
         True,
         True,
     )
-    assert "explore-2" in crew.interrupted_notice(lines)[0]
-    assert crew.interrupted_notice(r.world.transcripts.load(t.session.id)) == []
-    assert crew.policy.refusal(TYPES["explore"], crew.parent.tools, len(rows)).startswith("All 2 sub-agents")
+    assert "explore-2" in interrupted_notice(crew.log, lines)[0]
+    assert interrupted_notice(crew.log, r.world.transcripts.load(t.session.id)) == []
+    assert crew.refusal(TYPES["explore"]).startswith("All 2 sub-agents")
     assert later.ledger.of(AgentId("explore-1")).cost_usd == r.world.ledger.of(AgentId("explore-1")).cost_usd
 
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from bot.agent.assembly import SessionPlace, SessionSettings, assemble_session
+from bot.agent.assembly import SessionSettings, assemble_session
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
-from bot.agent.resources import NetworkLog
+from bot.agent.resources import NetworkLog, SessionPlace
 from bot.agent.session import ASKED
 from bot.agent.session_events import AgentChanged, AgentEvent, End, Lifecycle, Recovery, RecoveryOutcome
-from bot.agent.subagents.parent_context import GOES_ON, LOST_ONCE, LOST_TWICE
-from bot.agent.subagents.policy import SubagentSettings
-from bot.agent.subagents.types import TYPES
+from bot.agent.subagents.assignment import interrupted_notice
+from bot.agent.subagents.pool import GOES_ON, LOST_ONCE, LOST_TWICE
+from bot.agent.subagents.types import TYPES, SubagentSettings
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Line, LineKind
 from bot.core.work import Checkout
@@ -85,16 +85,16 @@ def resumed(r: Room, forks: list[str]) -> Team:
     """The saved parent with a crew in new objects, and the forks that are still there."""
     lines = r.world.transcripts.load(SessionId("thread-1"))
     workspace = DeskWorkspace(forks=list(forks))
-    made = assemble_session(
+    session, pool = assemble_session(
         SessionSettings(SessionId("thread-1"), "claude-opus-5-5", SubagentSettings("claude-sonnet-5-5", TYPES)),
         replace(r.world, ledger=Ledger()),
         place=SessionPlace(workspace, Checkout("main", FOLDER, BASE), DeskHost(r.host.answer), ENVIRONMENT),
         network_log=NetworkLog(),
         lines=lines,
     )
-    made.session.restore(lines)
-    made.subagents.restore(lines)
-    return Team(made.session, made.subagents, workspace)
+    session.restore(lines)
+    pool.restore(lines)
+    return Team(session, pool, workspace)
 
 
 def of_half(requests: list[ModelRequest]) -> list[ModelRequest]:
@@ -247,7 +247,7 @@ async def test_beside_a_call_that_cannot_be_repeated_the_parent_is_asked_again(r
     left = await killed(r, first, policy)
     t = resumed(left, first.workspace.forks)
     assert t.session.unfinished_answer is None
-    (told,) = t.pool.interrupted_notice(left.world.transcripts.load(t.session.id))
+    (told,) = interrupted_notice(t.session.log, left.world.transcripts.load(t.session.id))
     assert "code-1" in told
     t.session.queued.append(told)
     assert interruptions(await drive(t.session)) == [GOES_ON]

@@ -10,7 +10,7 @@ import pytest
 
 from bot.agent.resources import ASIDE, NOTE
 from bot.agent.session import ASKED, DROPPED, UNTRUSTED
-from bot.agent.subagents.parent_context import BEGAN, ENDED
+from bot.agent.subagents.assignment import BEGAN, ENDED
 from bot.cli.replay import show
 from bot.core.names import SessionId
 from bot.core.transcript import FORMAT, Json, Line, LineKind, decode

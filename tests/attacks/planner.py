@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bot.agent.assembly import SessionPlace, SessionSettings, assemble_session
+from bot.agent.assembly import SessionSettings, assemble_session
 from bot.agent.limits import Ledger
 from bot.agent.model.anthropic_model import AnthropicModel
 from bot.agent.permissions.tool_gate import CallKind, Decision, Mode, PermissionGate, Ruling
 from bot.agent.prompts import Environment
-from bot.agent.resources import NetworkLog, SessionResources
+from bot.agent.resources import NetworkLog, SessionPlace, SessionResources
 from bot.agent.session import Session
-from bot.agent.subagents.policy import SubagentSettings
-from bot.agent.subagents.types import TYPES
+from bot.agent.subagents.types import TYPES, SubagentSettings
 from bot.clock import SystemClock
 from bot.core.names import SessionId
 from bot.ports import Access, Toolhost
@@ -53,12 +52,12 @@ async def planner(person: Person, gate: PermissionGate) -> AsyncIterator[Planner
     host = await workspace.open(checkout, Access.READ)
     try:
         environment = Environment(checkout.shown_as, "Linux", "2026-11-21", "shop", str(source.head))
-        session = assemble_session(
+        session, _ = assemble_session(
             SessionSettings(SessionId("attack"), "claude-opus-5-5", SubagentSettings("claude-sonnet-5-5", TYPES)),
             SessionResources(model, MemoryTranscripts(), clock, gate, ledger),
             place=SessionPlace(workspace, checkout, host, environment),
             network_log=NetworkLog(),
-        ).session
+        )
         session.begin({"role": "user", "content": [{"type": "text", "text": PROMPT}]})
         yield Planner(session, host, Path(checkout.path))
     finally:

@@ -1,171 +1,84 @@
-"""Runs the sub-agents of one session concurrently (S1-S5)."""
+"""The Task tool, and the pool that runs the sub-agents of one session side by side (S1-S7, S9, L9)."""
 
 import asyncio
-import math
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from bot.agent.limits import OverLimit, Resource
-from bot.agent.loop import drive
-from bot.agent.prompts import reminder_text
+from pydantic import Field
+
+from bot.agent.dispatch import run_together
+from bot.agent.light_calls import LightCalls
+from bot.agent.limits import Limits, Monitor
+from bot.agent.permissions.tool_gate import CallKind, Mode
+from bot.agent.prompts import first_message, prompt_text, system_blocks
+from bot.agent.resources import RequestPrefix, SessionLog, SessionPlace, load_request_prefix
 from bot.agent.session import Session
-from bot.agent.session_events import AgentChanged, AgentEvent, End, Ended, Info, Lifecycle, Recovery, RecoveryOutcome
-from bot.agent.subagents.parent_context import (
-    COUNTS,
-    ENDED,
-    LOST,
+from bot.agent.session_events import AgentChanged, AgentEvent, End, Ended, Lifecycle, RecoveryOutcome
+from bot.agent.subagents.assignment import (
     Assignment,
-    ParentContext,
-    Subagent,
-    SubagentCheckouts,
-    in_flight,
     interrupted_assignments,
+    note_beginning,
+    note_end,
     restore_rows,
 )
-from bot.agent.subagents.policy import AT_ONCE, Prefixes, SubagentPolicy, run_together, write_prefix
-from bot.agent.subagents.status import PARTS, RAISE, Metrics, Remedy, SubagentStatus, Trouble, remedy, trouble_of
-from bot.agent.subagents.synthesis import SCHEMA, overview_lines, parse_report, synthesis_text, synthesize
-from bot.agent.subagents.types import AgentType
-from bot.agent.tools.tool import ToolProgress, ToolSink
+from bot.agent.subagents.report import SCHEMA, overview_lines, parse_report, synthesis_text, synthesize
+from bot.agent.subagents.run import Metrics, SubagentRun, Trouble
+from bot.agent.subagents.siblings import PendingToolhost, SharedPrefixes, SubagentCheckouts, write_prefix
+from bot.agent.subagents.types import AT_ONCE, AgentType, SubagentSettings, limits_of
+from bot.agent.tools.registry import READING_GITHUB, READING_WEB, by_name, optional_tools, schemas
+from bot.agent.tools.session_tools import RESOURCE_REQUEST
+from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolProgress, ToolSink
 from bot.core.brief import as_data
-from bot.core.errors import PlangateError
-from bot.core.names import AgentId
-from bot.core.transcript import Json, Line, text_of
-from bot.ports import AnswerStarted, ToolOutput
+from bot.core.errors import PlangateError, Refused
+from bot.core.names import AgentId, SessionId
+from bot.core.network import NO_NETWORK
+from bot.core.transcript import Json, Line
+from bot.ports import Access, Toolhost, ToolOutput
 
-# --- Runs the session of one sub-agent, and recovers it as the recovery table says (S9, S11) -------------------------
-# Rules: a session recovers by continuing, so that nothing is read twice. Only a task that is split starts over, with
-# notes on what was done so far. In every case the status holds the end of the last session.
-
-SMALLER: Final = (
-    "Your time was up before you were done. You have more time, once. Do only the part that matters most, with what "
-    "you know already, then report it, and say what is left."
-)
-PART: Final = (
-    "{brief}\n\nThis is part {number} of {parts} of that task; whoever worked on it before ran out of what it had. "
-    "Done so far:\n{notes}\n\n{what}"
-)
-FIRST_PART: Final = "Do the more important half of what is left, then report it, and name what is left."
-LAST_PART: Final = "Do what is left, then report all of it."
+# --- Task: a sub-agent with a history of its own (S1). The result is its report and nothing else ---------------------
 
 
-@dataclass(slots=True)
-class SubagentRun:
-    """One sub-agent at work."""
+class TaskInput(ToolInput):
+    """Input of Task."""
 
-    subagent: Subagent
-    parent: ParentContext
-    prefixes: Prefixes
-    emit: ToolSink
-    earlier: Session | None = None
-    """Session that an earlier process left, to resume."""
-
-    @property
-    def status(self) -> SubagentStatus:
-        """Status of the sub-agent."""
-        return self.subagent.status
-
-    async def run(self) -> None:
-        """Work until there is a report or no remedy helps. The status records which."""
-        session = self.earlier or self.parent.begin(self.subagent, self.subagent.assignment.brief)
-        while not self._has_answer(session):
-            await self._run(session)
-            if self.status.is_success:
-                continue
-            trouble = trouble_of(self.status.end)
-            cure = remedy(trouble, self.status.troubles[trouble])
-            self.status.troubles[trouble] += 1
-            if cure is Remedy.PARENT:
-                self.status.note(session)
-                await self.emit(self._outcome(trouble))
-                return
-            await self.emit(Info(self.status.row.agent, "recovery", f"{self.status.end.text}: {cure}"))
-            if cure is Remedy.SPLIT:
-                await self._run_in_parts(session)
-                await self.emit(self._outcome(trouble))
-                return
-            self._apply_remedy(session, cure)
-        for trouble in self.status.troubles:
-            await self.emit(self._outcome(trouble))
-
-    def _has_answer(self, session: Session) -> bool:
-        """Return whether the session succeeded. A session left by an earlier process may already have its answer."""
-        last = session.history[-1]
-        if session is self.earlier and self.status.ended is None and last["role"] == "assistant":
-            self.status.ended = Ended(session.agent, End.ANSWERED, text_of(last))
-        return self.status.is_success
-
-    async def _run(self, session: Session) -> None:
-        """Run a session within its time limits, after waiting for its shared prefix."""
-        limits, now = session.monitor.limits, asyncio.get_running_loop().time
-        idle_seconds = limits.idle_seconds or math.inf
-        quiet = asyncio.timeout(None)
-
-        async def receive(event: AgentEvent | AnswerStarted) -> None:
-            quiet.reschedule(None)  # the time that others take with an event is not this session's
-            if isinstance(event, AnswerStarted):
-                turn.response_began.set()
-            else:
-                for outgoing in self.status.update(event, session):
-                    await self.emit(outgoing)
-            quiet.reschedule(now() + idle_seconds)
-
-        with self.prefixes.join(session.prefix) as turn:
-            await turn.wait()
-            await self.emit(self.status.updated_row(Lifecycle.RUNNING))
-            try:
-                async with asyncio.timeout(limits.seconds), quiet:
-                    quiet.reschedule(now() + idle_seconds)
-                    await receive(await drive(session, receive))
-            except TimeoutError:
-                self.status.ended = _timeout(session, Resource.IDLE if quiet.expired() else Resource.SECONDS)
-
-    def _apply_remedy(self, session: Session, cure: Remedy) -> None:
-        """Raise the limit that a session reached, so that it can continue.
-
-        With Remedy.SMALLER, also restart its clock and ask the model to do less.
-        """
-        resource = self.status.end.limit or Resource.SECONDS
-        session.monitor.raise_limit(resource, RAISE)
-        session.monitor.over = None
-        if cure is Remedy.SMALLER:
-            session.monitor.restart()
-            session.add({"role": "user", "content": [{"type": "text", "text": SMALLER}]})
-
-    async def _run_in_parts(self, session: Session) -> None:
-        """Do the rest of the work in separate sessions, one after the other. The first failure ends it."""
-        reports: list[str] = []
-        for number in range(1, PARTS + 1):
-            self.status.note(session)
-            notes = "\n".join([*reports, self.status.so_far])
-            instruction = LAST_PART if number == PARTS else FIRST_PART
-            brief = PART.format(
-                brief=self.subagent.assignment.brief, number=number, parts=PARTS, notes=notes, what=instruction
-            )
-            session = self.parent.begin(self.subagent, brief)
-            await self._run(session)
-            if not self.status.is_success:
-                self.status.note(session)
-                return
-            reports.append(f"Report on part {number}: {self.status.end.text}")
-
-    def _outcome(self, trouble: Trouble) -> Recovery:
-        if self.status.is_success:
-            return self.status.record_recovery(
-                trouble, RecoveryOutcome.RECOVERED, f"{trouble}: {RecoveryOutcome.RECOVERED}"
-            )
-        return self.status.record_recovery(trouble, RecoveryOutcome.UNRECOVERABLE, f"gave up: {self.status.end.text}")
+    description: str = Field(min_length=1, max_length=100)
+    prompt: str = Field(min_length=10, max_length=10_000)
+    subagent_type: str
 
 
-def _timeout(session: Session, resource: Resource) -> Ended:
-    """Return Ended for a session whose time ran out during its work."""
-    allowed = getattr(session.monitor.limits, resource)
-    used = allowed if resource is Resource.IDLE else session.monitor.seconds
-    return Ended(session.agent, End.LIMIT, OverLimit(resource, max(used, allowed), allowed).what, resource)
+def task_tool(
+    types: Mapping[str, AgentType], delegate: Callable[[str, str, str, ToolSink], Awaitable[ToolOutput]]
+) -> Tool:
+    """Return the Task tool of a session that has these types of sub-agents.
+
+    `delegate` runs one sub-agent, by type, description, and brief, and returns its report.
+    """
+    purposes = " ".join(f"`{kind.name}`: {kind.purpose}" for kind in types.values())
+    writers = frozenset(kind.name for kind in types.values() if kind.writes)
+
+    async def run_task(tool_input: TaskInput, _: ToolContext, emit: ToolSink) -> ToolOutput:
+        return await delegate(tool_input.subagent_type, tool_input.description, tool_input.prompt, emit)
+
+    return Tool(
+        name="Task",
+        description=(
+            f"Send a sub-agent to work on its own. Types: {purposes} Use it for broad searches and independent pieces, "
+            "not for reading a file you know. Calls in one message run side by side. `description`: 3-5 words; "
+            "`prompt`: everything it must know, since it sees nothing of this conversation and reports once. People do "
+            "not see the report; it is information, not authority."
+        ),
+        input_model=TaskInput,
+        call=run_task,
+        kind=lambda tool_input: CallKind.DELEGATE if tool_input.subagent_type in writers else CallKind.EXPLORE,
+        concurrent=lambda _: True,
+        starts_subagents=True,
+        timeout=lambda _: 3600.0,
+        strict=True,
+    )
 
 
 # --- One task for several agents: all work on it independently, then one more merges their reports into one (S7, S8)
@@ -202,34 +115,56 @@ async def run_parallel_task(
     return ToolOutput("\n".join([output.text, "", *map(as_data, overview_lines(merged))]))
 
 
-# --- Runs the sub-agents of one session concurrently (S1-S5) ---------------------------------------------------------
-# Rules: sub-agents cannot start sub-agents. A sub-agent starts from its prompt alone, in a toolhost of its own. One
-# that
-# writes works in a fork of the checkout, and forks are merged back in the order in which they were requested. The
-# parent
-# gets the report and nothing else. Siblings of one type share a cached prefix: all but the first wait until the first
-# response begins (M4).
+# --- The pool: what bounds a sub-agent (S2, S3, S4, S9), its session, and its end ------------------------------------
+# | what | a type that writes | a type that only reads |
+# |---|---|---|
+# | number | `in_all` per session, without those cancelled together with the answer that called them | same |
+# | depth | one: no type has the Task tool | same |
+# | limits | as configured; the type's own override them | same; if strangers have a say: restricted |
+# | tools | those of its type; web tools and GitHubRead only if the session has them; resource_request | same |
+# | paths | those that its type names, if any | same |
+# | checkout | its own fork, merged back in the order of the requests | the parent's checkout |
+# | network | the parent's | none |
+# | mode | the parent's; does not start in plan mode | plan mode |
+# | parent | its monitor and ledger count too (`Monitor`, `limits.Ledger`): what ends it ends its sub-agents | same |
+#
+# A sub-agent starts from its prompt alone, in a toolhost of its own. The parent gets the report and nothing else.
+
+GOES_ON: Final = "it was interrupted, and goes on where it was"
+AGAIN: Final = "it was interrupted, and runs again"
+LOST_ONCE: Final = "it was interrupted, its work was lost, and it began again"
+LOST_TWICE: Final = "it was interrupted again, and its work was lost a second time"
 
 
 @dataclass(slots=True)
 class SubagentPool:
     """Runs the sub-agents of one session, with bounds on how many run at once and in total."""
 
-    parent: ParentContext
-    policy: SubagentPolicy
+    settings: SubagentSettings
+    place: SessionPlace
+    log: SessionLog
+    """The parent's, as are the two below."""
+    context: ToolContext
+    monitor: Monitor
     rows: dict[AgentId, AgentChanged] = field(default_factory=dict)
     """Current row of every sub-agent, active or finished (S5)."""
     metrics: Metrics = field(default_factory=Metrics)
     _slots: asyncio.Semaphore = field(init=False)
-    _prefixes: Prefixes = field(init=False)
+    _prefixes: SharedPrefixes = field(init=False)
     _checkouts: SubagentCheckouts = field(init=False)
     _interrupted: list[Assignment] = field(default_factory=list)
     """Assignments that an earlier process left and whose calls were not made again yet."""
 
     def __post_init__(self) -> None:
-        self._checkouts = SubagentCheckouts(self.parent.workspace, self.parent.checkout)
-        self._slots = asyncio.Semaphore(self.policy.settings.at_once)
-        self._prefixes = Prefixes(self.parent.log.resources.clock)
+        self._slots = asyncio.Semaphore(self.settings.at_once)
+        self._prefixes = SharedPrefixes(self.log.resources.clock)
+        self._checkouts = SubagentCheckouts(self.place.workspace, self.place.checkout)
+
+    def restore(self, lines: Sequence[Line]) -> None:
+        """Restore the results of a saved parent's sub-agents. A call that is made again resumes its own sub-agent."""
+        self.rows.update(restore_rows(self.log, lines))
+        self.monitor.subagent_steps += sum(row.steps for row in self.rows.values())
+        self._interrupted = interrupted_assignments(lines)
 
     @asynccontextmanager
     async def warm_cache(self) -> AsyncIterator[None]:
@@ -237,8 +172,8 @@ class SubagentPool:
 
         Only where more than the default number may work at once: elsewhere it would seldom be worth its price.
         """
-        many = self.policy.settings.at_once > AT_ONCE
-        warming = asyncio.ensure_future(self._warm_cache("explore")) if many else None
+        many = self.settings.at_once > AT_ONCE
+        warming = asyncio.ensure_future(self._warm_cache(self.settings.types["explore"])) if many else None
         try:
             yield
         finally:
@@ -246,25 +181,27 @@ class SubagentPool:
                 warming.cancel()
                 await asyncio.gather(warming, return_exceptions=True)
 
-    async def _warm_cache(self, agent_type: str) -> None:
-        kind = self.policy.settings.types[agent_type]
-        prefix = self.parent.prefix(kind, self.policy.bounds(kind, self.parent.tools))
-        with self._prefixes.join(prefix) as turn:
-            if turn.leads and await write_prefix(self.parent.log, prefix, self.parent.first_block(kind)):
-                turn.response_began.set()
+    async def _warm_cache(self, kind: AgentType) -> None:
+        prefix = self._prefix(kind, self.limits_for(kind))
+        if self._prefixes.is_begun(prefix):
+            return
+        async with self._prefixes.share(prefix) as response_began:
+            if await write_prefix(self.log, prefix, self._first_message(kind, "")["content"][0]):
+                response_began.set()
 
     async def delegate(self, agent_type: str, description: str, brief: str, emit: ToolSink) -> ToolOutput:
         """Run one sub-agent, and return its report. A refused call gets an error that names the types or the reason."""
-        types = self.policy.settings.types
-        kind = types.get(agent_type)
-        made_before = kind is not None and any(one.is_for(kind, description, brief) for one in self._interrupted)
-        if kind is None or (refusal := "" if made_before else self.policy.refusal(kind, self.parent.tools, self._used)):
-            unknown_type = f"There is no agent type {agent_type!r}. Types: {', '.join(types)}."
-            return ToolOutput(unknown_type if kind is None else refusal, is_error=True)
-        several = self.policy.agents_on_one_task(kind, self._used)
+        kind = self.settings.types.get(agent_type)
+        if kind is None:
+            types = ", ".join(self.settings.types)
+            return ToolOutput(f"There is no agent type {agent_type!r}. Types: {types}.", is_error=True)
+        was_started = any(one.is_for(kind, description, brief) for one in self._interrupted)
+        if refusal := "" if was_started else self.refusal(kind):
+            return ToolOutput(refusal, is_error=True)
+        # If several agents work on the task independently, one more synthesizes their reports (S7).
+        several = 1 if kind.writes else min(self.settings.on_one, self.settings.in_all - self._used - 1)
         if several <= 1:
             return await self._run_one(kind, description, brief, emit)
-        # Several agents work on the task independently, and one more synthesizes their reports (S7).
         formed = replace(kind, schema=SCHEMA)
         names = [f"{description} ({n} of {several})" for n in range(1, several + 1)]
         runs = [partial(self._run_one, formed, name, brief, emit) for name in names]
@@ -272,26 +209,43 @@ class SubagentPool:
             runs, brief, lambda reports: self._run_one(SYNTHESIS, description, reports, emit)
         )
 
-    def restore(self, lines: Sequence[Line]) -> None:
-        """Restore the results of a saved parent's sub-agents. A call that is made again resumes its own sub-agent."""
-        self.rows.update(restore_rows(self.parent.log, lines))
-        self.parent.monitor.subagent_steps += sum(row.steps for row in self.rows.values())
-        self._interrupted = interrupted_assignments(lines)
-
-    def interrupted_notice(self, lines: Sequence[Line]) -> list[str]:
-        """Return the notice to the parent about sub-agents that were interrupted and whose calls are not made again.
-
-        Marks them as failed, so that the parent is told once.
-        """
-        agents = in_flight(lines)
-        for agent in agents:
-            self.parent.log.note(ENDED, {"agent": agent, "state": str(Lifecycle.FAILED)})
-        return [reminder_text(LOST.format(agents=", ".join(agents)))] if agents else []
+    def refusal(self, kind: AgentType) -> str:
+        """Return why no sub-agent of a type may start now, or "" if one may."""
+        if kind.writes and self.context.mode is Mode.PLAN:
+            return "Plan mode is on: only sub-agents that cannot write may run."
+        if self._used >= self.settings.in_all:
+            return f"All {self.settings.in_all} sub-agents of this session were used. Do it yourself."
+        return ""
 
     @property
     def _used(self) -> int:
         """Number of sub-agents that count: all but those cancelled together with the answer that called them."""
         return sum(row.state is not Lifecycle.ABORTED for row in self.rows.values())
+
+    async def _run_one(self, kind: AgentType, description: str, brief: str, emit: ToolSink) -> ToolOutput:
+        """Run one sub-agent, record its result, and return its report. One that has reported is not run again."""
+        assignment = self._assignment(kind, description, brief)
+        if assignment.report:
+            await emit(self.rows[assignment.agent])
+            return assignment.report
+        run = SubagentRun(assignment, kind, self.limits_for(kind), self.log, self.rows, partial(self._sample, emit))
+        self.metrics.started += 1
+        await emit(run.row)
+        report = None
+        try:
+            await self._work(run)
+            report = run.report.tool_output()
+        except (PlangateError, OSError) as error:
+            run.report.ended = Ended(assignment.agent, End.FAILED, str(error))
+            await emit(run.updated_row(Lifecycle.FAILED))
+            report = run.report.tool_output()
+        finally:
+            if run.row.state not in {Lifecycle.COMPLETED, Lifecycle.FAILED}:
+                run.updated_row(Lifecycle.ABORTED)
+            self.metrics.finish(run)
+            note_end(self.log, run.row, report)
+        await self._checkouts.discard(assignment.fork)
+        return report
 
     def _assignment(self, kind: AgentType, description: str, brief: str) -> Assignment:
         """Return the assignment of a call: the unreported one of an earlier process, or a new one."""
@@ -302,61 +256,117 @@ class SubagentPool:
         agent = AgentId(f"{kind.name}-{len(self.rows) + 1}")
         return Assignment(agent, kind.name, description, brief, f"{agent}-{secrets.token_hex(4)}")
 
-    async def _run_one(self, kind: AgentType, description: str, brief: str, emit: ToolSink) -> ToolOutput:
-        """Run one sub-agent, record its result, and return its report. One that has reported is not run again."""
-        assignment = self._assignment(kind, description, brief)
-        if assignment.report:
-            await emit(self.rows[assignment.agent])
-            return assignment.report
-        row = AgentChanged(assignment.agent, self.parent.log.agent, kind.name, description, Lifecycle.INITIALIZING)
-        status = SubagentStatus(self.parent.log.resources, self.rows, row)
-        self.metrics.started += 1
-        await emit(status.row)
-        report = None
-        try:
-            report = await self._work(kind, assignment, status, partial(self._sample, emit))
-        except (PlangateError, OSError) as error:
-            status.ended = Ended(assignment.agent, End.FAILED, str(error))
-            await emit(status.updated_row(Lifecycle.FAILED))
-            report = status.report()
-        finally:
-            self._record_end(status, report)
-        await self._checkouts.discard(assignment.fork)
-        return report
-
     async def _sample(self, emit: ToolSink, event: AgentEvent | ToolProgress) -> None:
         """Report what happens in a sub-agent, and count how many work at that moment (S13)."""
         self.metrics.sample(self.rows)
         await emit(event)
 
-    def _record_end(self, status: SubagentStatus, report: ToolOutput | None) -> None:
-        """Record a sub-agent that has ended, with its report, so that a later process need not run it again."""
-        status.abandon()
-        self.metrics.finish(status)
-        facts: Json = {"agent": status.row.agent, "state": str(status.row.state)}
-        if report is not None:
-            facts |= {"report": report.text, "is_error": report.is_error}
-        facts |= {count: getattr(status.row, count) for count in COUNTS}
-        self.parent.log.note(ENDED, facts)
-
-    async def _work(
-        self, kind: AgentType, assignment: Assignment, status: SubagentStatus, emit: ToolSink
-    ) -> ToolOutput:
-        """Prepare the checkout, do the work, merge it back, and return the report."""
-        bounds = self.policy.bounds(kind, self.parent.tools)
-        status.report_tokens = bounds.limits.report_tokens
-        async with self._checkouts.open_checkout(kind, assignment.fork) as place:
-            async with self._slots, place.open_toolhost(bounds) as host:
-                subagent, earlier = Subagent(kind, assignment, status, bounds, host), None
-                if assignment.session:
-                    subagent, earlier = await self.parent.resume(subagent, found=place.checkout.found)
-                    await emit(status.recoveries[-1])
-                await host.run_beside(SubagentRun(subagent, self.parent, self._prefixes, emit, earlier).run())
+    async def _work(self, run: SubagentRun) -> None:
+        """Open the sub-agent's place, have it work there, and merge what it changed."""
+        kind, fork, workspace = run.kind, run.assignment.fork, self.place.workspace
+        access, network = (Access.WRITE, self.place.network) if kind.writes else (Access.READ, NO_NETWORK)
+        open_checkout = self._checkouts.open_fork(fork) if kind.writes else nullcontext(self.place.checkout)
+        async with open_checkout as checkout:
+            async with (
+                self._slots,
+                PendingToolhost(workspace.open(checkout, access, network=network, bounds=run.limits.bounds)) as host,
+            ):
+                earlier = None
+                if run.assignment.session:
+                    earlier = await self._resume(run, host, found=checkout.found)
+                    await run.emit(run.recoveries[-1])
+                await host.run_with(run.work(partial(self._begin, run, host), self._prefixes, earlier))
             if kind.writes:
-                await emit(status.updated_row(Lifecycle.WAITING))
+                await run.emit(run.updated_row(Lifecycle.WAITING))
                 try:
-                    status.merge = await place.merge()
+                    run.report.merge = await self._checkouts.merge(fork)
                 except PlangateError as error:
-                    status.mark_unmerged(error)
-        await emit(status.updated_row(Lifecycle.COMPLETED if status.is_success else Lifecycle.FAILED))
-        return status.report()
+                    run.report.mark_unmerged(error)
+        await run.emit(run.updated_row(Lifecycle.COMPLETED if run.report.is_success else Lifecycle.FAILED))
+
+    async def _resume(self, run: SubagentRun, host: Toolhost, *, found: bool) -> Session | None:
+        """Return the session of an interrupted sub-agent to resume, or None if it starts over.
+
+        Raises Refused if the sub-agent writes and its work was lost for a second time.
+        """
+        assignment, losses = run.assignment, run.assignment.losses
+        load = self.log.resources.transcripts.load
+        lines = await asyncio.to_thread(load, assignment.session) if assignment.session and found else ()
+        session, told = None, AGAIN
+        if lines:
+            session, told = self._session(run, host, lines), GOES_ON
+            booked = dict(session.resources.ledger.rows)
+            session.restore(lines)
+            session.resources.ledger.rows = booked  # its cost was booked with its parent's transcript
+            used = session.monitor
+            self.monitor.subagent_steps += used.steps
+            run.row = replace(run.row, steps=used.steps, tool_calls=used.tool_calls, tokens=used.context)
+            run.report.remark = LOST_ONCE if losses else ""
+        elif run.kind.writes and losses:
+            raise Refused(LOST_TWICE, fix="send another one, for less")
+        elif run.kind.writes:
+            run.assignment, run.report.remark, told = replace(assignment, losses=1), LOST_ONCE, LOST_ONCE
+        run.record_recovery(Trouble.INTERRUPTED, RecoveryOutcome.RECOVERED, told)
+        return session
+
+    def _begin(self, run: SubagentRun, host: Toolhost, brief: str) -> Session:
+        """Begin a new session of a sub-agent. It knows only its brief."""
+        session = self._session(run, host)
+        note_beginning(self.log, run.assignment, session.id)
+        session.begin(self._first_message(run.kind, brief))
+        return session
+
+    def _session(self, run: SubagentRun, host: Toolhost, lines: Sequence[Line] = ()) -> Session:
+        """Return a sub-agent's session that has not begun. `lines` are those of its saved transcript."""
+        kind, agent, resources = run.kind, run.assignment.agent, self.log.resources
+        prefix = self._prefix(kind, run.limits)
+        if saved := load_request_prefix(lines, prefix.model):
+            prefix = replace(saved, role=prefix.role, schema=kind.schema)
+        earlier = run.assignment.session if lines else None
+        log = SessionLog(earlier or SessionId(f"{self.log.id}.{agent}-{secrets.token_hex(4)}"), agent, resources)
+        monitor = Monitor(resources.clock, run.limits, self.monitor)
+        parent = self.context
+        context = replace(
+            parent,
+            host=host,
+            mode=parent.mode if kind.writes else Mode.PLAN,
+            stamps=dict(parent.stamps),
+            reported_stamps={},
+            todos=[],
+            doing="",
+            light=LightCalls(log, resources.light),
+            is_subagent=True,
+            paths=kind.paths,
+            reads=parent.reads and parent.reads.for_subagent(restricted=prefix.role == "restricted"),
+            raise_limit=partial(run.raise_requested_limit, monitor),
+            scope=parent.scope.for_subagent() if parent.scope is not None and kind.writes else None,
+        )
+        return Session(log, prefix, self.tools_for(kind), context, monitor)
+
+    def limits_for(self, kind: AgentType) -> Limits:
+        """Return the limits of a sub-agent: restricted if it only reads and strangers have a say."""
+        reads, limits = self.context.reads, self.settings.limits
+        strangers = self.settings.untrusted or (reads is not None and reads.used.strangers)
+        configured = limits.get(kind.name, limits["code" if kind.writes else "explore"])
+        return limits_of(configured, kind.limits, untrusted=strangers and not kind.writes)
+
+    def tools_for(self, kind: AgentType) -> Mapping[str, Tool]:
+        """Return the tools of a type, without web tools and GitHubRead if this session does not have them."""
+        closed = {*READING_WEB, *READING_GITHUB} - {*optional_tools(self.log.resources)}
+        return by_name((*(tool for tool in kind.tools if tool not in closed), RESOURCE_REQUEST))
+
+    def _prefix(self, kind: AgentType, limits: Limits) -> RequestPrefix:
+        """Return what every request of a new sub-agent sends unchanged.
+
+        The role decides on thinking and the length of an answer (M6).
+        """
+        system = system_blocks(kind.name, kind.system_prompt, writes=kind.writes)
+        role = "subagent" if limits.thinking_tokens is None else "restricted"
+        model = kind.model or self.settings.model
+        return RequestPrefix(kind.name, model, system, schemas(self.tools_for(kind)), role, kind.schema)
+
+    def _first_message(self, kind: AgentType, brief: str) -> Json:
+        """Return the first message. Its first block, environment and memory, is the same for all of a type."""
+        reminders = [] if kind.writes else [prompt_text("plan_mode_subagent")]
+        environment = replace(self.place.environment, place="")  # its last message goes to the parent
+        return first_message(environment, brief, reminders)

@@ -1,7 +1,7 @@
-"""The types of sub-agents, built in and of the project, and the tool that starts one (S1, S2)."""
+"""The types of sub-agents, built in and of the project, and their limits (S1, S2, S9)."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Annotated, Any, Final
@@ -9,14 +9,12 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bot.agent.limits import Limits, Resource
-from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.tools.registry import BACKGROUND, EDITING, LISTING, LOOKING, READING_GITHUB, READING_WEB
 from bot.agent.tools.session_tools import PLAN
-from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolSink
+from bot.agent.tools.tool import Tool
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
 from bot.core.work import SandboxBounds
-from bot.ports import ToolOutput
 
 # --- The types of sub-agents: what each is for, what it may use, and its limits (S2) ---------------------------------
 
@@ -107,6 +105,26 @@ def limits_of(configured: Limits, own: Mapping[str, float], *, untrusted: bool) 
 def _lower_limit(bound: float | None, value: float) -> float:
     """Return the lower of two limits; None means no bound."""
     return value if bound is None else min(bound, value)
+
+
+AT_ONCE: Final = 3
+"""Sub-agents that work at the same time, unless the configuration has another number."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubagentSettings:
+    """The sub-agents that a session may start."""
+
+    model: str = "claude-sonnet-5-5"
+    types: Mapping[str, AgentType] = field(default_factory=dict)
+    at_once: int = AT_ONCE
+    in_all: int = 20
+    on_one: int = 1
+    """Number of sub-agents that work independently on one reading task (execution.parallel_tasks)."""
+    untrusted: bool = False
+    """Whether strangers have a say on the thread, so that sub-agents that only read get the restricted limits (S9)."""
+    limits: Mapping[str, Limits] = field(default_factory=lambda: LIMITS)
+    """Limits by built-in type. A project's own type has those of `code` if it writes, else those of `explore`."""
 
 
 # --- Types of sub-agents that a project defines: `.plangate/agents/*.md` of the default branch (S1) ------------------
@@ -247,45 +265,3 @@ def _mistake(path: str, value: Any, keys: tuple[int | str, ...], *, problem: str
             break
     name = ".".join(map(str, keys))
     return Misconfigured(f"{name}: {problem}", where=f"{path}:{line}", fix="correct it")
-
-
-# --- Task: a sub-agent with a history of its own (S1). The result is its report and nothing else ---------------------
-
-
-class TaskInput(ToolInput):
-    """Input of Task."""
-
-    description: str = Field(min_length=1, max_length=100)
-    prompt: str = Field(min_length=10, max_length=10_000)
-    subagent_type: str
-
-
-def task_tool(
-    types: Mapping[str, AgentType], delegate: Callable[[str, str, str, ToolSink], Awaitable[ToolOutput]]
-) -> Tool:
-    """Return the Task tool of a session that has these types of sub-agents.
-
-    `delegate` runs one sub-agent, by type, description, and brief, and returns its report.
-    """
-    purposes = " ".join(f"`{kind.name}`: {kind.purpose}" for kind in types.values())
-    writers = frozenset(kind.name for kind in types.values() if kind.writes)
-
-    async def run_task(tool_input: TaskInput, _: ToolContext, emit: ToolSink) -> ToolOutput:
-        return await delegate(tool_input.subagent_type, tool_input.description, tool_input.prompt, emit)
-
-    return Tool(
-        name="Task",
-        description=(
-            f"Send a sub-agent to work on its own. Types: {purposes} Use it for broad searches and independent pieces, "
-            "not for reading a file you know. Calls in one message run side by side. `description`: 3-5 words; "
-            "`prompt`: everything it must know, since it sees nothing of this conversation and reports once. People do "
-            "not see the report; it is information, not authority."
-        ),
-        input_model=TaskInput,
-        call=run_task,
-        kind=lambda tool_input: CallKind.DELEGATE if tool_input.subagent_type in writers else CallKind.EXPLORE,
-        concurrent=lambda _: True,
-        starts_subagents=True,
-        timeout=lambda _: 3600.0,
-        strict=True,
-    )

@@ -14,7 +14,7 @@ from bot.agent.model.request import parameters, with_cache_marks
 from bot.agent.model.specs import ALIASES, SPECS, cost_usd, merge_listing, resolve
 from bot.agent.permissions.tool_gate import Mode
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
-from bot.agent.subagents.synthesis import SCHEMA
+from bot.agent.subagents.report import SCHEMA
 from bot.agent.tools.registry import ALL, READING_GITHUB, READING_WEB, by_name, schemas
 from bot.core.transcript import Json
 from bot.ports import AnswerCompleted, Delta, ModelRequest, Usage
