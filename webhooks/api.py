@@ -154,7 +154,7 @@ def _add_journal(router: APIRouter, parts: ApiParts) -> None:
         steps = await parts.overview.steps(address)
         page = steps[after : after + limit]
         cursor = str(after + limit) if len(steps) > after + limit else None
-        lines = [journal_json(step, parts.overview.redactor) for step in page]
+        lines = [journal_json(step, parts.overview.recorder.redactor) for step in page]
         return json_response(lines, headers=_link(request, cursor))
 
 
@@ -253,7 +253,7 @@ async def _lines(
 def _encode(parts: ApiParts, news: News) -> bytes:
     if news.set_back_to is not None:
         return encode_event("reset", {"position": news.set_back_to}, news.set_back_to)
-    redactor = parts.overview.redactor
+    redactor = parts.overview.recorder.redactor
     return b"".join(encode_event("entry", journal_json(step, redactor), step.entry.n) for step in news.steps) or (
         SIGN_OF_LIFE
     )

@@ -238,7 +238,7 @@ def _serve(settings: Settings, listener: socket.socket, *, worker: bool, log: tu
             service = Service(settings, github, worker=worker, periodic=periodic_work(github, rounds), model=model)
             service.counters = github.counters
             limits = ClientLimits(per_address=settings.service.connections_per_address)
-            overview = overview_of(service, github, recorder, rounds, open_streams=lambda: streams.count)
+            overview = overview_of(service, github, recorder, rounds)
             turns = PersonTurns(github, TurnLedger(settings.data_dir / "turns"), github.clock)
             api = api_routes(overview, turns.post, settings, streams)
             sign_in = SignIn(settings, github.clock, redactor)

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from functools import partial
 from typing import Final
@@ -20,7 +20,7 @@ from bot.logs import say, setup
 from bot.service.github_host import GitHubHost
 from bot.service.maintenance_pass import MaintenanceRounds, ServiceHost
 from bot.service.notifier import Notifier
-from bot.service.overview.overview import Overview, SentDeliveries, ServiceState
+from bot.service.overview.overview import Overview, SentDeliveries
 from bot.service.overview.recorder import Announcements, JournalReader, Recorder
 from bot.service.overview.thread_index import FILE, FileIndex, PostgresIndex
 from bot.service.overview.transcript_views import StoredTranscripts
@@ -43,25 +43,17 @@ def recorder_of(settings: Settings, redactor: Redactor) -> Recorder:
     return Recorder(index, Announcements(), redactor, settings.github.server_url)
 
 
-def overview_of(
-    service: Service,
-    host: GitHubHost,
-    recorder: Recorder,
-    rounds: MaintenanceRounds,
-    *,
-    open_streams: Callable[[], int],
-) -> Overview:
+def overview_of(service: Service, host: GitHubHost, recorder: Recorder, rounds: MaintenanceRounds) -> Overview:
     """Return the read model of a service."""
+    connections = host.connections
     return Overview(
-        recorder.index,
+        recorder,
         JournalReader(host.thread_journal, host.clock),
-        recorder.announcements,
-        recorder.redactor,
-        recorder.server_url,
+        service,
+        SentDeliveries(connections),
+        StoredTranscripts(connections),
         host.mention,
-        ServiceState(service, open_streams, host.connections.reported_limits),
-        SentDeliveries(host.connections),
-        StoredTranscripts(host.connections),
+        connections.reported_limits,
         rounds.next_due,
     )
 

@@ -12,10 +12,13 @@ import pytest
 
 from bot.core.errors import Refused
 from bot.core.gate import Stage
+from bot.core.maintenance import TaskFinding
+from bot.core.thread.task import RejectedFinding, TaskHistory, TaskOccurrence
 from bot.service.overview.agent_tree import add_up
 from bot.service.overview.thread_index import FileIndex, PostgresIndex, RecordOrigin, ThreadIndex, ThreadQuery
-from bot.service.overview.views import TaskView, WaitsFor
 from tests.service.overview.ground import address, everything, fill
+
+AT = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 @pytest.fixture(params=("files", "postgres"))
@@ -48,7 +51,7 @@ def test_filters(index: ThreadIndex) -> None:
         (ThreadQuery(stages=stages), [row for row in rows if row.stage in stages]),
         (ThreadQuery(waiting_for=waiting), [row for row in rows if row.waiting_for in waiting]),
         (ThreadQuery(search="T2 HELLO"), [r for r in rows if "t2" in f"{r.title} {r.requester}".casefold()]),
-        (ThreadQuery(search="%"), []),
+        *((ThreadQuery(search=word), []) for word in ("%", "_", "!", "t_", "t%2")),
         (
             ThreadQuery(visible={2, 3}),
             [row for row in rows if row.repository in {"octo/hello-2", "octo/hello-3"}],
@@ -108,8 +111,7 @@ def test_what_is_gone(index: ThreadIndex) -> None:
 @pytest.mark.req("W5", "A7")
 def test_who_sees_the_new_repository_of_a_name_sees_nothing_of_the_old_one(index: ThreadIndex) -> None:
     old = fill(index, 3)["octo/hello-1", 2]
-    at, url = replace(old.address, repository=9), "https://github.example/octo/hello-1/issues/2"
-    task = TaskView("octo/hello-1", "todos", 2, url, Stage.DONE, WaitsFor.NOBODY, None, (), ())
+    at, task = replace(old.address, repository=9), TaskHistory("todos", "d", AT)
     new = replace(old, address=at, summary=replace(old.summary, title="new"), bookings=old.bookings[:1])
     index.put(replace(old, task=task))
     index.put(replace(new, task=replace(task, task="new")))
@@ -118,7 +120,7 @@ def test_who_sees_the_new_repository_of_a_name_sees_nothing_of_the_old_one(index
     assert index.find("octo/hello-1", 2, {9}) == at
     assert index.find("octo/hello-1", 2, {1}) == old.address
     assert index.find("octo/hello-1", 2, {2}) is None
-    assert [each.task for _, each in index.tasks({9})] == ["new"]
+    assert [each.history.task for _, each in index.tasks({9})] == ["new"]
     assert [number for number, _ in index.tasks()] == [9, 1]
     costs = [add_up(index.bookings(None, {number})).total.cost_usd for number in (1, 9)]
     assert sum(costs) == pytest.approx(add_up(index.bookings(None, None)).total.cost_usd)
@@ -148,8 +150,10 @@ def test_putting_a_thread_again(index: ThreadIndex) -> None:
 def test_tasks(index: ThreadIndex) -> None:
     """The threads that track a scheduled task, by name."""
     records = fill(index, 3)
-    at = datetime(2026, 11, 20, tzinfo=UTC)
+    rejected = (RejectedFinding(TaskFinding("x", "X", ("a",)), AT),)
+    history = TaskHistory("todos", "d", AT, (TaskOccurrence("k", AT, outcome="done"),), rejected=rejected)
     for number, name in ((1, "todos"), (3, "dependencies")):
-        task = TaskView("octo/hello-1", name, number, "", Stage.DONE, WaitsFor.NOBODY, at, (), ("x",))
-        index.put(replace(records["octo/hello-1", number], task=task))
-    assert [(each.task, each.next_due) for _, each in index.tasks()] == [("dependencies", at), ("todos", at)]
+        index.put(replace(records["octo/hello-1", number], task=replace(history, task=name)))
+    first, second = (task for _, task in index.tasks())
+    assert (first.history, second.history) == (replace(history, task="dependencies"), history)
+    assert [first.thread, second.thread] == [records["octo/hello-1", number].summary for number in (3, 1)]

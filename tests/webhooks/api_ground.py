@@ -19,7 +19,7 @@ from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Line
 from bot.github.pace import ReportedLimit
 from bot.service.connections import Connections
-from bot.service.overview.overview import Overview, SentDeliveries, ServiceState
+from bot.service.overview.overview import Overview, SentDeliveries
 from bot.service.overview.recorder import Announcements, JournalReader, Recorder, RecordingJournal
 from bot.service.overview.thread_index import FileIndex
 from bot.service.overview.transcript_views import StoredTranscripts
@@ -94,15 +94,13 @@ class World:
         connections = Connections(with_token, self.clock, self.recorder.redactor)
         self.streams, self.sessions = streams or Streams(), Sessions(connections)
         self.overview = Overview(
-            self.recorder.index,
+            self.recorder,
             JournalReader(Source(self.journal), self.clock),
-            self.recorder.announcements,
-            self.recorder.redactor,
-            SERVER,
-            mention,
-            ServiceState(self.service, lambda: self.streams.count, lambda: [(7, LIMIT)]),
+            self.service,
             SentDeliveries(connections),
             self.sessions,
+            mention,
+            lambda: [(7, LIMIT)],
             lambda *_: None,
         )
         self.routes = api_routes(self.overview, self.turns.post, given, self.streams)

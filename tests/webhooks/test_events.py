@@ -152,8 +152,7 @@ async def test_streams_are_bounded(tmp_path: Path) -> None:
             await first.next_id(), await second.next_id()
             refused = await asyncio.to_thread(request, base, "GET", EVENTS, as_operator())
             assert (refused.status, refused.headers["retry-after"]) == (503, "10")
-            health = await world.overview.health()
-            assert health.streams == 2
+            assert world.streams.count == 2
         await asyncio.to_thread(until, lambda: not world.streams.count, "the streams end")
         async with connected(base) as third:
             assert await third.next_id() == 1

@@ -9,7 +9,6 @@ import pytest
 from bot.core.errors import Unreadable
 from bot.service.inbox import Delivery
 from bot.service.overview.thread_index import ThreadQuery
-from bot.service.overview.views import RateLimit
 from tests.core.journal_histories import histories
 from tests.webhooks.api_ground import LIMIT, World, place
 
@@ -63,7 +62,7 @@ async def test_costs_and_tasks(tmp_path: Path) -> None:
     assert (await world.overview.costs({2})).total.cost_usd == 0
     assert (await world.overview.costs(since=date(2027, 1, 1))).total.cost_usd == 0
     (shown,) = await world.overview.tasks()
-    assert (shown.task, shown.issue, shown.next_due) == ("todos", 3, datetime(2026, 11, 24, tzinfo=UTC))
+    assert (shown.history.task, shown.thread.number, shown.next_due) == ("todos", 3, datetime(2026, 11, 24, tzinfo=UTC))
 
 
 async def test_the_state_of_the_service(tmp_path: Path) -> None:
@@ -71,12 +70,7 @@ async def test_the_state_of_the_service(tmp_path: Path) -> None:
     world = World(tmp_path)
     await world.service.receive(Delivery("guid-1", "issues", place(4)))
     (waiting,) = await world.overview.deliveries()
-    assert (waiting.guid, waiting.event, waiting.thread, waiting.state) == (
-        "guid-1",
-        "issues",
-        "octo/hello#4",
-        "waiting",
-    )
+    assert (waiting.guid, waiting.event, waiting.address, waiting.is_waiting) == ("guid-1", "issues", place(4), True)
     health = await world.overview.health()
-    assert (health.deliveries, health.has_worker, health.sessions) == ("ok", False, 0)
-    assert health.rate_limits == (RateLimit(7, "core", LIMIT.limit, LIMIT.remaining, LIMIT.reset),)
+    assert (health.state["deliveries"], health.has_worker, health.load.sessions) == ("ok", False, 0)
+    assert health.rate_limits == ((7, LIMIT),)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from fastapi import APIRouter, FastAPI, Request
@@ -13,8 +13,9 @@ from fastapi.responses import PlainTextResponse, Response
 from bot.core.errors import PlangateError, Refused
 from bot.core.names import ThreadAddress
 from bot.core.turn import Role
-from bot.service.overview.overview import Overview
-from bot.service.overview.views import CostLine, DeliveryView, SentDelivery
+from bot.service.overview.overview import Overview, SentDelivery
+from bot.service.overview.views import CostLine
+from bot.service.queue.queue_port import StoredDelivery
 from bot.service.viewers import AttemptLimit, SignIn
 from webhooks.access import Problem
 from webhooks.dashboard.pages import (
@@ -86,7 +87,7 @@ async def _events(
 ) -> AsyncGenerator[bytes]:
     """Yield an event whenever what the person may see is in another state than the browser knows."""
     last = request.headers.get("last-event-id") or request.query_params.get("seen", "")
-    session, announcements = request.path_params.get("session", ""), board.reading.announcements
+    session, announcements = request.path_params.get("session", ""), board.reading.recorder.announcements
     pause = LOOK_SECONDS if only is None or session else THREAD_SECONDS
 
     def sees(repository: int) -> bool:
@@ -133,7 +134,7 @@ REDELIVERY_SECONDS = 600.0
 class SentRow:
     """One delivery that GitHub sent, as a person sees it."""
 
-    delivery: SentDelivery
+    attempts: SentDelivery
     repository: str
     may_redeliver: bool
 
@@ -144,7 +145,11 @@ def add_delivery_pages(pages: Pages) -> None:
     limit = AttemptLimit(board.clock, MOST_REDELIVERIES, MOST_REDELIVERIES_IN_ALL, REDELIVERY_SECONDS)
 
     async def deliveries(visit: Visit, request: Request) -> Answer:
-        stored = [delivery for delivery in await board.reading.deliveries() if _may_see(visit, delivery)]
+        stored = [
+            (delivery, datetime.fromtimestamp(delivery.stored_at, UTC))
+            for delivery in await board.reading.deliveries()
+            if _may_see(visit, delivery)
+        ]
         try:
             sent, is_listed = sent_rows(visit, await board.reading.sent_deliveries()), True
         except PlangateError:  # GitHub does not answer; what is stored here can be shown all the same
@@ -163,7 +168,7 @@ def add_delivery_pages(pages: Pages) -> None:
                 if not limit.has_room(visit.person):
                     raise Refused("too many deliveries were requested again in the last 10 minutes")
                 limit.record(visit.person)
-                await board.reading.redeliver(attempt)
+                await board.reading.sent.redeliver(attempt)
                 session.remember(command, PATH)
         return f"{PATH}?redelivered"
 
@@ -174,27 +179,25 @@ def add_delivery_pages(pages: Pages) -> None:
 def sent_rows(visit: Visit, deliveries: Sequence[SentDelivery]) -> list[SentRow]:
     """Return the deliveries about repositories that the person may read."""
     return [
-        SentRow(
-            delivery, visit.access.names.get(delivery.repository, ""), visit.role(delivery.repository) >= Role.ADMIN
-        )
-        for delivery in deliveries
-        if delivery.repository is not None and visit.role(delivery.repository) >= Role.READ
+        SentRow(attempts, visit.access.names.get(repository, ""), visit.role(repository) >= Role.ADMIN)
+        for attempts in deliveries
+        if (repository := attempts[0].repository) is not None and visit.role(repository) >= Role.READ
     ]
 
 
 def find_attempt(rows: Sequence[SentRow], number: str) -> int:
     """Return the attempt of that number. Raises NotFound and NotAllowed."""
-    row = next((row for row in rows if str(row.delivery.attempt) == number), None)
+    row = next((row for row in rows if str(row.attempts[0].id) == number), None)
     if row is None:
         raise NotFound
     if not row.may_redeliver:
         raise NotAllowed
-    return row.delivery.attempt
+    return row.attempts[0].id
 
 
-def _may_see(visit: Visit, delivery: DeliveryView) -> bool:
+def _may_see(visit: Visit, delivery: StoredDelivery) -> bool:
     """Return whether a delivery concerns a thread that the person may see. Others are the operator's."""
-    return visit.session is None or visit.role(delivery.repository or 0) >= Role.READ
+    return visit.session is None or visit.role(delivery.address.repository if delivery.address else 0) >= Role.READ
 
 
 # --- Costs as charts, and what the service does: workers, limits, and scheduled tasks --------------------------------
@@ -226,10 +229,9 @@ def add_figures_pages(pages: Pages) -> None:
         health = await board.reading.health()
         if visit.session is not None:
             own = visit.access.installations
-            health = replace(
-                health, rate_limits=tuple(limit for limit in health.rate_limits if limit.installation in own)
-            )
-        reconciled = datetime.fromisoformat(health.reconciled) if health.reconciled else None
+            health = replace(health, rate_limits=tuple(limit for limit in health.rate_limits if limit[0] in own))
+        read_at = health.state["reconciled"]
+        reconciled = datetime.fromisoformat(str(read_at)) if read_at else None
         return Page("service.html", "Service", {"health": health, "reconciled": reconciled})
 
     pages.show("/costs", costs)

@@ -20,7 +20,7 @@ from bot.ports import Clock, Journal
 from bot.service.connections import InstallationListing
 from bot.service.overview.agent_tree import bookings, journal_steps
 from bot.service.overview.thread_index import RecordOrigin, ThreadIndex, ThreadRecord
-from bot.service.overview.thread_views import summarize, task_view
+from bot.service.overview.thread_views import summarize
 from bot.service.overview.views import redact_view
 
 # --- Wakes listeners to news of threads in this process. It carries no content: a listener reads what is there -------
@@ -189,7 +189,7 @@ def thread_record(address: ThreadAddress, entries: Sequence[Entry], server_url: 
     steps = [*journal_steps(entries)]
     summary = summarize(address, steps, server_url)
     costs = bookings(summary.repository, steps)
-    return ThreadRecord(address, entries[-1].chain_hash, summary, costs, task_view(address, steps, server_url))
+    return ThreadRecord(address, entries[-1].chain_hash, summary, costs, steps[-1].after.task)
 
 
 def _origin(address: ThreadAddress, entries: Sequence[Entry]) -> RecordOrigin:

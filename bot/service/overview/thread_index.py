@@ -1,33 +1,37 @@
-"""The thread index, from which lists of threads are read, in SQLite or PostgreSQL."""
+"""The thread index, from which lists of threads are read: one set of statements for SQLite and PostgreSQL.
+
+The journals are the source of truth. Each record names the journal entry that it was computed from, and a process
+computes every record again when it first lists the threads. So a lost, damaged, or altered index costs time, and no
+fact.
+"""
 
 import json
 import logging
 import os
+import re
 import sqlite3
 import threading
 import zlib
 from abc import ABC, abstractmethod
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass
 from datetime import UTC, date, datetime
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
+from bot.core.thread.task import TaskHistory
 from bot.service.overview.agent_tree import Booking
-from bot.service.overview.views import TaskView, ThreadSummary, WaitsFor
+from bot.service.overview.views import TaskThread, ThreadSummary, WaitsFor
 from bot.store.postgres.database import CONNECT_SECONDS, as_transient
 
 if TYPE_CHECKING:
-    from psycopg import Connection
     from pydantic import TypeAdapter
-
-# --- What the thread index keeps of each thread, and what it is asked ------------------------------------------------
 
 MOST_ROWS: Final = 100
 """Most threads on one page."""
@@ -52,7 +56,8 @@ class ThreadRecord:
     chain_hash: str
     summary: ThreadSummary
     bookings: tuple[Booking, ...]
-    task: TaskView | None = None
+    task: TaskHistory | None = None
+    """The scheduled task that the thread tracks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +88,6 @@ class ThreadPage:
     """The cursor of the next page; None on the last one."""
 
 
-# --- The thread index, from which lists of threads are read, in SQL that SQLite and PostgreSQL both understand -------
-# The journals are the source of truth. Each record names the journal entry that it was computed from, and a process
-# computes every record again when it first lists the threads. So a lost, damaged, or altered index costs time, and no
-# fact. `file_index.py` and `postgres_index.py` add connections and what differs between the databases.
-
 _T = TypeVar("_T")
 Execute: TypeAlias = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 """Runs one statement in a transaction, with values for its question marks, and returns its rows."""
@@ -116,14 +116,19 @@ class ThreadIndex(ABC):
     Every method blocks, and may be called from any thread and any process.
     """
 
-    contains: ClassVar[str]
-    """The condition that a column `words` contains a value."""
-    elements: ClassVar[str]
-    """The query for the numbers in a value that is a JSON array."""
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connection: Any = None
 
-    @abstractmethod
     def close(self) -> None:
         """Close the connection, if there is one. The next call opens it again."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
 
     @abstractmethod
     def _run(self, work: Callable[[Execute], _T]) -> _T:
@@ -190,7 +195,7 @@ class ThreadIndex(ABC):
         where += " ORDER BY updated DESC, repository, number LIMIT ?"
         rows = self._select("updated, repository, number, summary", where, *values, limit + 1)
         following = _encode_cursor(rows[limit - 1][:3]) if len(rows) > limit else None
-        return ThreadPage(tuple(_summaries().validate_json(row[3]) for row in rows[:limit]), total, following)
+        return ThreadPage(tuple(_codec(ThreadSummary).validate_json(row[3]) for row in rows[:limit]), total, following)
 
     def bookings(self, since: date | None, visible: Collection[int] | None) -> Iterable[Booking]:
         """Return what the threads cost since a day, added up as far as day, repository, person, and model agree."""
@@ -200,12 +205,13 @@ class ThreadIndex(ABC):
         rows = self._run(lambda execute: execute(statement, parameters))
         return [Booking(date.fromisoformat(day), *rest) for day, *rest in rows]
 
-    def tasks(self, visible: Collection[int] | None = None) -> Sequence[tuple[int, TaskView]]:
+    def tasks(self, visible: Collection[int] | None = None) -> Sequence[tuple[int, TaskThread]]:
         """Return the scheduled tasks, each with its repository's numeric id, by name of the repository and the task."""
         where, values = self._visible(visible)
-        rows = self._select("repository, task", f"{where} AND task IS NOT NULL", *values)
-        views = [(repository, _tasks().validate_json(task)) for repository, task in rows]
-        return sorted(views, key=lambda row: (row[1].repository.casefold(), row[1].task))
+        rows = self._select("repository, summary, task", f"{where} AND task IS NOT NULL", *values)
+        threads, histories = _codec(ThreadSummary), _codec(TaskHistory)
+        tasks = [(row[0], TaskThread(threads.validate_json(row[1]), histories.validate_json(row[2]))) for row in rows]
+        return sorted(tasks, key=lambda row: (row[1].thread.repository.casefold(), row[1].history.task))
 
     def _select(self, columns: str, where: str, *values: object) -> list[tuple[Any, ...]]:
         statement = f"SELECT {columns} FROM plangate_threads WHERE shape = ? AND {where}"  # noqa: S608 - our own texts
@@ -232,15 +238,19 @@ class ThreadIndex(ABC):
                 where += f" AND {column} IN ({','.join('?' * len(choices))})"
                 values += sorted(map(str, choices))
         for word in _fold(query.search).split():
-            where += f" AND {self.contains}"
-            values.append(word)
+            where += " AND words LIKE ? ESCAPE '!'"
+            values.append("%" + re.sub("([!%_])", r"!\1", word) + "%")
         return where, values
 
     def _visible(self, visible: Collection[int] | None) -> tuple[str, list[object]]:
-        """Return the condition that a row belongs to one of these repositories. JSON takes any number of them."""
+        """Return the condition that a row belongs to one of these repositories, any number of them.
+
+        Both databases read the names in a JSON object with `json_each`.
+        """
         if visible is None:
             return "true", []
-        return f"repository IN ({self.elements})", [json.dumps([*visible])]
+        names = "SELECT CAST(key AS bigint) FROM json_each(?)"
+        return f"repository IN ({names})", [json.dumps(dict.fromkeys(visible))]
 
 
 def _row(record: ThreadRecord) -> tuple[object, ...]:
@@ -260,8 +270,8 @@ def _row(record: ThreadRecord) -> tuple[object, ...]:
         summary.updated.astimezone(UTC).isoformat(timespec="microseconds"),
         searched,
         record.chain_hash,
-        _summaries().dump_json(summary).decode(),
-        _tasks().dump_json(record.task).decode() if record.task is not None else None,
+        _codec(ThreadSummary).dump_json(summary).decode(),
+        _codec(TaskHistory).dump_json(record.task).decode() if record.task is not None else None,
     )
 
 
@@ -289,22 +299,15 @@ def _decode_cursor(text: str) -> tuple[str, int, int]:
 @cache
 def _shape_digest() -> str:
     """Return a word that changes with the shape of what the tables hold."""
-    schemas = json.dumps([_summaries().json_schema(), _tasks().json_schema()], sort_keys=True)
+    schemas = json.dumps([_codec(ThreadSummary).json_schema(), _codec(TaskHistory).json_schema()], sort_keys=True)
     return f"{zlib.crc32(schemas.encode()):08x}"
 
 
 @cache
-def _summaries() -> "TypeAdapter[ThreadSummary]":
+def _codec(kind: type[_T]) -> "TypeAdapter[_T]":
     from pydantic import TypeAdapter
 
-    return TypeAdapter(ThreadSummary)
-
-
-@cache
-def _tasks() -> "TypeAdapter[TaskView]":
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(TaskView)
+    return TypeAdapter(kind)
 
 
 # --- The thread index in one SQLite file in the data directory, shared by the processes of one machine ---------------
@@ -340,21 +343,11 @@ _VERSION: Final = zlib.crc32(_FILE_SCHEMA.encode()) & 0x7FFF_FFFF
 class FileIndex(ThreadIndex):
     """A ThreadIndex in a file. A file that is damaged, or has other tables, is replaced by an empty one."""
 
-    contains = "instr(words, ?) > 0"
-    elements = "SELECT value FROM json_each(?)"
-
     def __init__(self, file: Path) -> None:
+        super().__init__()
         self._file = file
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-
-    def close(self) -> None:
-        """Close the connection, if there is one. The next call opens it again."""
-        with self._lock:
-            self._close()
 
     def _run(self, work: Callable[[Execute], _T]) -> _T:
-        """Return what some work on the database returns, in a transaction. Replaces a damaged file once."""
         with self._lock:
             try:
                 return self._transact(work)
@@ -362,26 +355,17 @@ class FileIndex(ThreadIndex):
                 raise
             except sqlite3.DatabaseError as error:
                 _log.warning("%s is replaced by an empty index: %s", self._file, error)
-                self._discard()
+                self._close()
+                for suffix in ("", "-wal", "-shm"):
+                    self._file.with_name(f"{self._file.name}{suffix}").unlink(missing_ok=True)
                 return self._transact(work)
 
     def _transact(self, work: Callable[[Execute], _T]) -> _T:
-        """Return what some work returns, in a transaction, which is committed unless the work raises."""
         if self._connection is None or not self._file.exists():
             self._close()
             self._connection = _connect(self._file)
         with self._connection as database:
             return work(lambda statement, values: database.execute(statement, values).fetchall())
-
-    def _discard(self) -> None:
-        self._close()
-        for suffix in ("", "-wal", "-shm"):
-            self._file.with_name(f"{self._file.name}{suffix}").unlink(missing_ok=True)
-
-    def _close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
 
 
 def _connect(file: Path) -> sqlite3.Connection:
@@ -409,26 +393,14 @@ def _connect(file: Path) -> sqlite3.Connection:
 # --- The thread index in the database of a service on several machines, which all of its processes share -------------
 
 
-@dataclass(slots=True)
 class PostgresIndex(ThreadIndex):
     """A ThreadIndex in PostgreSQL. Every method raises Transient while the server cannot be reached."""
 
-    url: str = field(repr=False)
-    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
-    _connection: "Connection[tuple[Any, ...]] | None" = field(init=False, default=None)
-
-    contains = "strpos(words, ?) > 0"
-    elements = "SELECT jsonb_array_elements_text(?::jsonb)::bigint"
-
-    def close(self) -> None:
-        """Close the connection, if there is one. The next call opens it again."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._url = url
 
     def _run(self, work: Callable[[Execute], _T]) -> _T:
-        """Return what some work on the database returns, in a transaction. A broken connection is made again once."""
         with self._lock, as_transient():
             from psycopg import InterfaceError, OperationalError
 
@@ -446,7 +418,7 @@ class PostgresIndex(ThreadIndex):
 
         if self._connection is None:
             self._connection = psycopg.connect(
-                self.url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="plangate overview"
+                self._url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="plangate overview"
             )
         connection = self._connection
 

@@ -19,9 +19,7 @@ from bot.service.overview.timeline import describe_event, people_of
 from bot.service.overview.views import (
     ApprovalView,
     CheckView,
-    OccurrenceView,
     PlanVersion,
-    TaskView,
     ThreadDetail,
     ThreadSummary,
     TimelineEntry,
@@ -156,28 +154,6 @@ def describe(address: ThreadAddress, steps: Sequence[JournalStep], server_url: s
         budget_usd=state.costs.budget_usd or None,
         mode=state.approval.mode,
         detail=state.request.detail,
-    )
-
-
-def task_view(address: ThreadAddress, steps: Sequence[JournalStep], server_url: str) -> TaskView | None:
-    """Return the scheduled task that a thread tracks, without its next due time; None if it tracks none."""
-    state = steps[-1].after
-    history = state.task
-    if history is None:
-        return None
-    return TaskView(
-        repository=address.full_name,
-        task=history.task,
-        issue=address.number,
-        url=thread_url(address, server_url),
-        stage=state.stage,
-        waiting_for=waits_for(state),
-        next_due=None,
-        occurrences=tuple(
-            OccurrenceView(occurrence.due, occurrence.by, occurrence.outcome, occurrence.cost_usd)
-            for occurrence in reversed(history.occurrences)
-        ),
-        rejected=tuple(rejection.finding.title for rejection in history.rejected),
     )
 
 

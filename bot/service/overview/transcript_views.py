@@ -88,15 +88,6 @@ class TranscriptStep:
 
 
 @dataclass(frozen=True, slots=True)
-class SubagentSession:
-    """The session of a sub-agent."""
-
-    session: str
-    type: str
-    description: str
-
-
-@dataclass(frozen=True, slots=True)
 class TranscriptPage:
     """One page of a session's transcript."""
 
@@ -113,7 +104,6 @@ class TranscriptPage:
     tokens: int
     cost_usd: float
     """What the answers with a known price cost, without those of sub-agents."""
-    subagents: tuple[SubagentSession, ...]
     page: int
     """From 1."""
     pages: int
@@ -167,7 +157,6 @@ def transcript_page(session: str, lines: Sequence[Line], number: int, redactor: 
         answers=len(answers),
         tokens=sum(map(_tokens, answers)),
         cost_usd=sum(_cost(line) for line in lines),
-        subagents=tuple(_subagents(lines)),
         page=page,
         pages=pages,
         steps=tuple(_step(at, group, redactor) for at, group in numbered),
@@ -197,13 +186,6 @@ def _cost(line: Line) -> float:
     """Return the cost that a line books. An answer that waits for its sub-agents is booked once they have reported."""
     is_open = line.kind is LineKind.OPENED or line.body.get("note") == "asked"
     return 0.0 if is_open else float(line.body.get("cost_usd") or 0)
-
-
-def _subagents(lines: Iterable[Line]) -> Iterator[SubagentSession]:
-    for line in lines:
-        body = line.body
-        if line.kind is LineKind.NOTE and body.get("note") == "subagent":
-            yield SubagentSession(str(body["session"]), str(body["type"]), str(body["description"]))
 
 
 def _step(number: int, unredacted: Sequence[Line], redactor: Redactor) -> TranscriptStep:

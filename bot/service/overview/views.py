@@ -3,6 +3,7 @@
 Times are in UTC, costs in US dollars (None: the journal states no cost), tokens as the model's service counts them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date, datetime
 from enum import StrEnum
@@ -10,6 +11,9 @@ from typing import Any, TypeVar
 
 from bot.core.gate import Stage
 from bot.core.secrets.redaction import Redactor
+from bot.core.thread.task import TaskHistory
+from bot.github.pace import ReportedLimit
+from bot.service.queue.queue_port import Load
 
 _V = TypeVar("_V")
 
@@ -202,111 +206,27 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveryView:
-    """One delivery that is stored."""
-
-    guid: str
-    event: str
-    """GitHub's event; ``missed`` for what no webhook reported."""
-    thread: str
-    """``owner/name#number``; "" for a delivery that concerns every thread."""
-    repository: int | None
-    """The numeric id of the thread's repository; None for a delivery that concerns every thread."""
-    stored: datetime
-    state: str
-    """``waiting`` for a check, ``stored`` where a check may have covered it, or ``unreadable`` and set aside."""
-
-
-@dataclass(frozen=True, slots=True)
-class SentDelivery:
-    """One delivery as GitHub lists it."""
-
-    guid: str
-    attempt: int
-    """GitHub's id of its newest attempt."""
-    event: str
-    """GitHub's event with its action, such as ``issue_comment.created``."""
-    repository: int | None
-    """Numeric id; None for an event that concerns no repository."""
-    at: datetime
-    """When the newest attempt was made."""
-    status_code: int
-    """How the newest attempt was answered; 0 if it was not."""
-    status: str
-    """GitHub's words for it, such as ``OK``."""
-    attempts: int
-
-    @property
-    def is_delivered(self) -> bool:
-        """Whether the newest attempt succeeded, as GitHub counts it."""
-        return 200 <= self.status_code < 400
-
-
-@dataclass(frozen=True, slots=True)
-class RateLimit:
-    """What is left of one installation's requests to GitHub, as its newest answer said."""
-
-    installation: int | None
-    resource: str
-    limit: int
-    remaining: int
-    reset: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Health:
     """The state of the service."""
 
-    deliveries: str
-    """``ok``, ``failing``, or ``unknown``, as the two below."""
-    github: str
-    model: str
-    reconciled: str | None
-    """When everything on GitHub was last read (ISO 8601)."""
+    state: Mapping[str, object]
+    """Its parts (`Service.state`)."""
+    load: Load
     has_worker: bool
     """Whether this process checks threads."""
-    workers: int
-    """Processes that check threads, on all machines."""
-    busy: int
-    """Threads that do not rest."""
-    sessions: int
-    """Sessions with the model that run now."""
     sessions_limit: int
-    queued: int
-    """Threads that wait for a session slot."""
-    streams: int
-    """Open event streams."""
-    rate_limits: tuple[RateLimit, ...]
+    rate_limits: tuple[tuple[int | None, ReportedLimit], ...]
+    """What is left of each installation's requests to GitHub, as its newest answer said."""
 
 
 @dataclass(frozen=True, slots=True)
-class OccurrenceView:
-    """One occurrence of a scheduled task."""
+class TaskThread:
+    """A scheduled task, and the thread of its tracking issue."""
 
-    due: datetime
-    by: str
-    """Login of the person who asked for it; "" if it fell due."""
-    outcome: str
-    """One line of Markdown; "" while it is open."""
-    cost_usd: float
-
-
-@dataclass(frozen=True, slots=True)
-class TaskView:
-    """A scheduled task, as the journal of its tracking issue knows it."""
-
-    repository: str
-    task: str
-    issue: int
-    url: str
-    stage: Stage
-    waiting_for: WaitsFor
-    next_due: datetime | None
+    thread: ThreadSummary
+    history: TaskHistory
+    next_due: datetime | None = None
     """When it is due next; None if that is not known yet."""
-    occurrences: tuple[OccurrenceView, ...]
-    """Newest first."""
-    rejected: tuple[str, ...]
-    """Titles of the findings that people rejected."""
 
 
 def redact_view(view: _V, redactor: Redactor) -> _V:
@@ -327,4 +247,6 @@ def _redact(value: Any, redactor: Redactor) -> Any:
         return tuple(_redact(item, redactor) for item in value)
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{part.name: _redact(getattr(value, part.name), redactor) for part in fields(value)})
-    return value
+    if value is None or isinstance(value, int | float | date):
+        return value
+    raise TypeError(f"a {type(value).__name__} may hold texts that would not be redacted")

@@ -104,7 +104,7 @@ class Site:
         """Show again what was shown first, forget what people posted, and have those who posted sign in again."""
         fresh = SampleReading(self.reading.ids, installation=self.reading.installation)
         for each in fields(SampleReading):
-            if each.name != "announcements":
+            if each.name != "recorder":
                 setattr(self.reading, each.name, getattr(fresh, each.name))
         self.github.world.comments.clear()
         for login in self._posted:
@@ -146,7 +146,7 @@ def running(folder: Path, *, public_url: str = "", has_app: bool = True, host: s
 
         @app.post("/announce/{repository}")
         async def announce(repository: int) -> None:
-            reading.announcements.announce_list(repository)
+            reading.recorder.announcements.announce_list(repository)
 
         add_dashboard(app, reading=reading.overview(), sign_in=sign_in, streams=Streams())
         with host_application(app, interface=host) as base:

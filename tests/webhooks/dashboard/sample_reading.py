@@ -3,56 +3,56 @@
 from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
-from typing import cast
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Self, cast
 
 from bot.core.errors import Refused, Transient
 from bot.core.gate import Stage
+from bot.core.maintenance import TaskFinding
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
+from bot.core.thread.task import RejectedFinding, TaskHistory, TaskOccurrence
 from bot.core.transcript import Line
+from bot.github.app import DeliveryAttempt
+from bot.github.pace import ReportedLimit
 from bot.service.overview.overview import Overview
-from bot.service.overview.recorder import Announcements
-from bot.service.overview.thread_index import ThreadPage, ThreadQuery
+from bot.service.overview.recorder import Announcements, Recorder
+from bot.service.overview.thread_index import FileIndex, ThreadPage, ThreadQuery
 from bot.service.overview.transcript_views import TranscriptPage, transcript_page
 from bot.service.overview.views import (
     CostLine,
     Costs,
-    DeliveryView,
     Health,
-    OccurrenceView,
-    RateLimit,
-    SentDelivery,
-    TaskView,
+    TaskThread,
     ThreadDetail,
     ThreadSummary,
     WaitsFor,
 )
-from tests.webhooks.dashboard.samples import HOME, NOW, OTHER, every_thread, every_transcript
+from bot.service.queue.queue_port import Load, StoredDelivery
+from tests.webhooks.dashboard.samples import HOME, NOW, OTHER, every_thread, every_transcript, summary
 
 
-def every_sent_delivery(ids: dict[str, int]) -> list[SentDelivery]:
+def every_sent_delivery(ids: dict[str, int]) -> list[tuple[DeliveryAttempt, ...]]:
     """Return deliveries of both repositories, and one of none."""
     rows = (
-        (61, "issue_comment.created", HOME, 40, 202, "OK", 1),
-        (60, "issues.opened", OTHER, 240, 202, "OK", 1),
-        (59, "pull_request_review.submitted", HOME, 5_400, 0, "timed out", 2),
-        (58, "installation.created", "", 9_000, 202, "OK", 1),
-        (57, "issues.labeled", HOME, 9_900, 503, "Service Unavailable", 1),
+        (61, "issue_comment", "created", HOME, 40, 202, "OK", 1),
+        (60, "issues", "opened", OTHER, 240, 202, "OK", 1),
+        (59, "pull_request_review", "submitted", HOME, 5_400, 0, "timed out", 2),
+        (58, "installation", "created", "", 9_000, 202, "OK", 1),
+        (57, "issues", "labeled", HOME, 9_900, 503, "Service Unavailable", 1),
     )
     return [
-        SentDelivery(
-            guid=f"{number:08x}-cc78-11e3-81ab-4c9367dc0958",
-            attempt=number,
-            event=event,
-            repository=ids.get(name),
-            at=NOW - timedelta(seconds=ago),
-            status_code=code,
-            status=status,
-            attempts=attempts,
-        )
-        for number, event, name, ago, code, status, attempts in rows
+        (attempt(number, event, action, ids.get(name), NOW - timedelta(seconds=ago), code, status),) * attempts
+        for number, event, action, name, ago, code, status, attempts in rows
     ]
+
+
+def attempt(
+    number: int, event: str, action: str, repository: int | None, at: datetime, code: int, status: str
+) -> DeliveryAttempt:
+    guid = f"{number:08x}-cc78-11e3-81ab-4c9367dc0958"
+    return DeliveryAttempt(number, guid, event, action, at, code, status, repository, is_redelivery=False)
 
 
 @dataclass
@@ -62,11 +62,10 @@ class SampleReading:
     ids: dict[str, int]
     """Numeric ids of the repositories by name."""
     details: list[ThreadDetail] = field(default_factory=every_thread)
-    announcements: Announcements = field(default_factory=Announcements)
+    recorder: Recorder = field(default_factory=lambda: Recorder(FileIndex(Path()), Announcements(), Redactor(), ""))
     lines: dict[tuple[str, int], dict[str, Sequence[Line]]] = field(default_factory=every_transcript)
     """The transcripts of each thread, by session."""
-    redactor: Redactor = field(default_factory=Redactor)
-    sent: list[SentDelivery] = field(init=False)
+    attempts: list[tuple[DeliveryAttempt, ...]] = field(init=False)
     """What GitHub lists of its deliveries."""
     redelivered: list[int] = field(default_factory=list)
     github_fails: bool = False
@@ -77,7 +76,7 @@ class SampleReading:
     """Called while a command is on its way."""
 
     def __post_init__(self) -> None:
-        self.sent = every_sent_delivery(self.ids)
+        self.attempts = every_sent_delivery(self.ids)
 
     def overview(self) -> Overview:
         """Return what the pages read."""
@@ -134,7 +133,7 @@ class SampleReading:
         found = self.lines.get((name, address.number), {})
         if session not in found:
             return None
-        return replace(transcript_page(session, found[session], page, self.redactor), sessions=tuple(found))
+        return replace(transcript_page(session, found[session], page, self.recorder.redactor), sessions=tuple(found))
 
     async def transcript_extent(self, address: ThreadAddress, session: str) -> str:
         found = self.lines.get((f"{address.owner}/{address.name}", address.number), {})
@@ -146,31 +145,8 @@ class SampleReading:
 
     async def costs(self, repositories: Collection[int] | None = None, since: date | None = None) -> Costs:
         named = [name for name, number in self.ids.items() if repositories is None or number in repositories]
-        amounts = (
-            0.0,
-            1.2,
-            3.4,
-            0.6,
-            0,
-            0,
-            2.1,
-            4.8,
-            2.2,
-            1.1,
-            0.4,
-            0,
-            0,
-            1.9,
-            2.7,
-            3.3,
-            5.6,
-            0.8,
-            0,
-            0,
-            1.5,
-            2.4,
-            3.9,
-        )
+        first, later = (0.0, 1.2, 3.4, 0.6, 0, 0, 2.1, 4.8, 2.2, 1.1, 0.4), (1.9, 2.7, 3.3, 5.6, 0.8)
+        amounts = (*first, 0, 0, *later, 0, 0, 1.5, 2.4, 3.9)
         days = [
             CostLine(
                 (NOW.date() - timedelta(days=n)).isoformat(), amount, round(amount * 310_000), round(amount * 21_000)
@@ -189,71 +165,60 @@ class SampleReading:
         models = share("claude-opus-5-5", 0.72), share("claude-sonnet-5-5", 0.25), share("claude-haiku-5-5", 0.03)
         return Costs(since, whole, kept, by_repository, people, models)
 
-    async def deliveries(self) -> Sequence[DeliveryView]:
-        return (
-            DeliveryView(
-                "72d3162e-cc78-11e3-81ab-4c9367dc0958",
-                "issue_comment",
-                f"{HOME}#1",
-                self.ids[HOME],
-                NOW - timedelta(seconds=40),
-                "waiting",
-            ),
-            DeliveryView(
-                "8a1f0c5a-cc78-11e3-9d4e-2c41f6c0aa10",
-                "issues",
-                f"{OTHER}#7",
-                self.ids[OTHER],
-                NOW - timedelta(minutes=4),
-                "waiting",
-            ),
-            DeliveryView(
-                "b0c7f6e2-cc79-11e3-8b0d-7a15d2c9be55",
-                "pull_request_review",
-                f"{HOME}#4",
-                self.ids[HOME],
-                NOW - timedelta(hours=3),
-                "unreadable",
-            ),
+    async def deliveries(self) -> Sequence[StoredDelivery]:
+        rows = (
+            ("72d3162e-cc78-11e3-81ab-4c9367dc0958", "issue_comment", HOME, 1, timedelta(seconds=40), True),
+            ("8a1f0c5a-cc78-11e3-9d4e-2c41f6c0aa10", "issues", OTHER, 7, timedelta(minutes=4), True),
+            ("b0c7f6e2-cc79-11e3-8b0d-7a15d2c9be55", "pull_request_review", HOME, 4, timedelta(hours=3), False),
         )
+        return [
+            StoredDelivery(
+                guid,
+                event,
+                ThreadAddress(None, self.ids[name], name.partition("/")[0], name.partition("/")[2], number),
+                (NOW - ago).timestamp(),
+                is_readable=is_readable,
+            )
+            for guid, event, name, number, ago, is_readable in rows
+        ]
 
-    async def sent_deliveries(self) -> Sequence[SentDelivery]:
+    async def sent_deliveries(self) -> Sequence[Sequence[DeliveryAttempt]]:
         if self.github_fails:
             raise Transient("GitHub does not answer")
-        return tuple(self.sent)
+        return self.attempts
+
+    @property
+    def sent(self) -> Self:
+        return self
 
     async def redeliver(self, attempt: int) -> None:
         self.redelivered.append(attempt)
-        at = next(at for at, each in enumerate(self.sent) if each.attempt == attempt)
-        old = self.sent[at]
-        again = replace(old, attempt=attempt + 100, attempts=old.attempts + 1, status_code=200, status="OK", at=NOW)
-        self.sent[at] = again
+        at = next(at for at, each in enumerate(self.attempts) if each[0].id == attempt)
+        again = replace(self.attempts[at][0], id=attempt + 100, status_code=200, status="OK", at=NOW)
+        self.attempts[at] = (again, *self.attempts[at])
 
     async def health(self) -> Health:
-        limits = [
-            RateLimit(None, "core", 5_000, 3_912, NOW + timedelta(minutes=22)),
-            RateLimit(self.installation, "core", 5_000, 4_688, NOW + timedelta(minutes=41)),
-            RateLimit(self.installation, "graphql", 5_000, 1_204, NOW + timedelta(minutes=8)),
-        ]
-        return Health("ok", "ok", "unknown", "2026-11-20T14:26:11+00:00", True, 1, 2, 1, 4, 0, 3, tuple(limits))
+        limits = (
+            (None, ReportedLimit("core", 5_000, 3_912, NOW + timedelta(minutes=22))),
+            (self.installation, ReportedLimit("core", 5_000, 4_688, NOW + timedelta(minutes=41))),
+            (self.installation, ReportedLimit("graphql", 5_000, 1_204, NOW + timedelta(minutes=8))),
+        )
+        state = {"deliveries": "ok", "github": "ok", "model": "unknown", "reconciled": "2026-11-20T14:26:11+00:00"}
+        return Health(state, Load(busy=2, sessions=1, queued=0, workers=1), True, 4, limits)
 
-    async def tasks(self, repositories: Collection[int] | None = None) -> Sequence[TaskView]:
+    async def tasks(self, repositories: Collection[int] | None = None) -> Sequence[TaskThread]:
+        hour = timedelta(hours=1)
         runs = (
-            OccurrenceView(NOW - timedelta(hours=8), "", "pull request #19", 0.84),
-            OccurrenceView(NOW - timedelta(days=1, hours=8), "", "nothing to do", 0.0),
-            OccurrenceView(NOW - timedelta(days=2), "maya", "skipped: a plan of the task waits", 0.0),
+            TaskOccurrence("c", NOW - 48 * hour, by="maya", outcome="skipped: a plan of the task waits"),
+            TaskOccurrence("b", NOW - 32 * hour, outcome="nothing to do"),
+            TaskOccurrence("a", NOW - 8 * hour, outcome="pull request #19", cost_usd=0.84),
         )
-        url = f"https://github.example/{HOME}/issues/8"
-        tests = TaskView(
-            HOME,
-            "flaky-tests",
-            8,
-            url,
-            Stage.IN_REVIEW,
-            WaitsFor.REVIEWER,
-            NOW + timedelta(hours=16),
-            runs,
-            ("Retry the cart test",),
-        )
-        hidden = replace(tests, repository=OTHER, task="rotate-keys", issue=9, rejected=())
-        return [each for each in (tests, hidden) if repositories is None or self.ids[each.repository] in repositories]
+        rejected = RejectedFinding(TaskFinding("cart", "Retry the cart test"), NOW)
+        history = TaskHistory("flaky-tests", "d", NOW, runs, rejected=(rejected,))
+        row = summary(8, "Flaky tests", Stage.IN_REVIEW, WaitsFor.REVIEWER)
+        tests = TaskThread(row, history, NOW + 16 * hour)
+        other = replace(row, repository=OTHER, number=9), replace(history, task="rotate-keys", rejected=())
+        hidden = TaskThread(*other, NOW + 16 * hour)
+        return [
+            each for each in (tests, hidden) if repositories is None or self.ids[each.thread.repository] in repositories
+        ]

@@ -169,4 +169,3 @@ def test_a_session_that_runs() -> None:
         2,
         3,
     ]
-    assert transcript_page("w", work_session(NOW), 1, Redactor()).subagents[0].session == "work-1-a1"
