@@ -8,45 +8,35 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Annotated, Any, Final
 
 from bot.core.approval import Candidate, Opinion, Policy, Snapshot, Verdict, VerdictOutcome
+from bot.core.codec import Form, Inline
 from bot.core.names import CommitId
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
-from bot.core.transcript import Json
 from bot.core.turn import Actor
+
+_ACCOUNT: Final = Inline((("id", "actor_id"), ("login", "login")))
+
+
+def utc_text(at: datetime) -> str:
+    """Return a moment in ISO 8601, in UTC."""
+    return at.astimezone(UTC).isoformat()
 
 
 @dataclass(frozen=True, slots=True)
 class CountedOpinion:
     """One person's opinion that counted, and what was looked up about the person in the same snapshot."""
 
-    actor: Actor
+    actor: Annotated[Actor, _ACCOUNT]
     role: str
     """The role on the repository; "" if the configuration names the person and the role is unknown."""
     listed: bool
     """Whether `approve.users` or a team of `approve.teams` names the person."""
     way: str
     """``reaction``, ``tick``, ``command``, ``mail``, ``dashboard``, or ``terminal``."""
-    at: datetime
-
-    def to_json(self) -> Json:
-        """Return the opinion as a JSON object."""
-        return {
-            "actor_id": self.actor.id,
-            "login": self.actor.login,
-            "role": self.role,
-            "listed": self.listed,
-            "way": self.way,
-            "at": utc_text(self.at),
-        }
-
-    @classmethod
-    def from_json(cls, value: Json) -> Self:
-        """Return the opinion from a JSON object made by `to_json`."""
-        actor = Actor(value["actor_id"], value["login"])
-        return cls(actor, value["role"], value["listed"], value["way"], datetime.fromisoformat(value["at"]))
+    at: Annotated[datetime, Form(datetime.fromisoformat, utc_text)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +44,7 @@ class ConfigurationChange:
     """The newest change of the configuration file on the default branch, and the account that put it there."""
 
     commit: CommitId
-    actor: Actor
-
-    def to_json(self) -> Json:
-        """Return the change as a JSON object."""
-        return {"commit": self.commit, "actor_id": self.actor.id, "login": self.actor.login}
-
-    @classmethod
-    def from_json(cls, value: Json) -> Self:
-        """Return the change from a JSON object made by `to_json`."""
-        return cls(CommitId(value["commit"]), Actor(value["actor_id"], value["login"]))
+    actor: Annotated[Actor, _ACCOUNT]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,36 +67,6 @@ class DecisionEvidence:
     """Why fewer approvals than `needed` were enough; "" where they were not."""
     change: ConfigurationChange | None = None
     """The newest change of the configuration, if that alone approved the plan; None where people did, or if unknown."""
-
-    def to_json(self) -> Json:
-        """Return the evidence as a JSON object."""
-        return {
-            "snapshot": self.snapshot,
-            "opinions": [opinion.to_json() for opinion in self.opinions],
-            "configuration": self.configuration,
-            "required_role": self.required_role,
-            "needed": self.needed,
-            "four_eyes": self.four_eyes,
-            "requesters": list(self.requesters),
-            **({"fewer": self.fewer} if self.fewer else {}),
-            **({"change": self.change.to_json()} if self.change else {}),
-        }
-
-    @classmethod
-    def from_json(cls, value: Json) -> Self:
-        """Return the evidence from a JSON object made by `to_json`."""
-        opinions = tuple(map(CountedOpinion.from_json, value["opinions"]))
-        return cls(
-            value["snapshot"],
-            opinions,
-            value["configuration"],
-            value["required_role"],
-            value["needed"],
-            value["four_eyes"],
-            tuple(value["requesters"]),
-            value.get("fewer", ""),
-            ConfigurationChange.from_json(value["change"]) if "change" in value else None,
-        )
 
 
 def decision_evidence(
@@ -165,8 +116,3 @@ def _newest_of_each(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
 def _counted_opinion(candidate: Candidate) -> CountedOpinion:
     role = "" if candidate.role is None else candidate.role.name.lower()
     return CountedOpinion(candidate.actor, role, bool(candidate.listed), str(candidate.way), candidate.at)
-
-
-def utc_text(at: datetime) -> str:
-    """Return a moment in ISO 8601, in UTC."""
-    return at.astimezone(UTC).isoformat()

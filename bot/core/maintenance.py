@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Annotated, Final
 
+from bot.core.codec import ALWAYS
 from bot.core.errors import Refused
 from bot.core.turn import Actor
 
@@ -39,19 +40,10 @@ class Operation:
 
     kind: OperationKind
     number: int
-    text: str = ""
+    text: Annotated[str, ALWAYS] = ""
     """The label, or the comment; "" for the others."""
-    seen: str = ""
+    seen: Annotated[str, ALWAYS] = ""
     """The digest of the target when the plan was made (`IssueState.digest`); "" if there was none."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the operation as a JSON object."""
-        return {"kind": str(self.kind), "number": self.number, "text": self.text, "seen": self.seen}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self:
-        """Return the operation from a JSON object made by `to_json`."""
-        return cls(OperationKind(value["kind"]), value["number"], value["text"], value["seen"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,16 +220,7 @@ class TaskFinding:
     id: str
     """What the planner calls it, such as a package or a rule. The same finding has the same id at every occurrence."""
     title: str
-    paths: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the finding as a JSON object."""
-        return {"id": self.id, "title": self.title, "paths": list(self.paths)}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self:
-        """Return the finding from a JSON object made by `to_json`."""
-        return cls(value["id"], value["title"], tuple(value["paths"]))
+    paths: Annotated[tuple[str, ...], ALWAYS] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
+from bot.core import plan as plans
+from bot.core.codec import REST, Form, Inline, StoredAs
 from bot.core.decision_evidence import DecisionEvidence
 from bot.core.gate import Move
 from bot.core.names import CommitId, Digest
@@ -32,8 +34,8 @@ class Entry:
 class ModeChange:
     """A change of the permission mode, and the logins of the people who caused it (P8)."""
 
-    before: str
-    after: str
+    before: Annotated[str, StoredAs("from")]
+    after: Annotated[str, StoredAs("to")]
     by: tuple[str, ...]
 
 
@@ -41,13 +43,13 @@ class ModeChange:
 class JournaledTurn:
     """The part of a turn that the journal keeps. `core.turn.Turn` explains each field."""
 
-    key: str
-    actor: Actor
+    key: Annotated[str, StoredAs("turn")]
+    actor: Annotated[Actor, Inline((("id", "actor"), ("login", "login")))]
     text: str
-    at: datetime
+    at: Annotated[datetime, StoredAs("turn_at")]
     foreign: bool = False
     strangers: bool = False
-    editors: tuple[int, ...] = ()
+    editors: Annotated[tuple[int, ...], StoredAs("hands")] = ()
     hidden: Hidden = Hidden()
     waits: str | None = None
 
@@ -61,6 +63,11 @@ class JournaledTurn:
     def day_and_author(self) -> tuple[str, int]:
         """The day (UTC) and the author's id, by which turns are counted."""
         return f"{self.at:%Y-%m-%d}", self.actor.id
+
+
+Said: TypeAlias = Annotated[JournaledTurn, Inline(present="turn_at")]
+OptionalSaid: TypeAlias = Annotated[JournaledTurn | None, Inline(present="turn_at")]
+StoredPlan: TypeAlias = Annotated[PlanDocument, Form(plans.from_json, plans.to_json)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +93,7 @@ class EntryFacts:
     run: str = ""
     """The run of GitHub Actions that journaled it; "" outside of one."""
     mode_change: ModeChange | None = None
-    unknown: Json = field(default_factory=dict)
+    unknown: Annotated[Json, REST] = field(default_factory=dict)
     """Keys that this version does not know."""
 
 
@@ -101,7 +108,7 @@ class Requested(EntryFacts):
     """Somebody asked for work, which begins on a commit."""
 
     kind: ClassVar[Move] = Move.REQUESTED
-    said: JournaledTurn
+    said: Said
     beside: Hidden | None = None
     """The invisible text of the rest of the thread; None if the thread was not searched for it."""
     base: CommitId
@@ -120,7 +127,7 @@ class Noted(EntryFacts):
     """Somebody said more while the bot worked."""
 
     kind: ClassVar[Move] = Move.NOTED
-    said: JournaledTurn
+    said: Said
     beside: Hidden | None = None
     kept: bool | None = None
     """Whether it waits until approved work is over. Otherwise it adds to the request."""
@@ -131,7 +138,7 @@ class Planned(EntryFacts):
     """A session handed in a plan."""
 
     kind: ClassVar[Move] = Move.PLANNED
-    plan: PlanDocument
+    plan: StoredPlan
     cost_usd: float | None = None
     session: str = ""
     estimate: str = ""
@@ -282,7 +289,7 @@ class Outgrew(EntryFacts):
     """The work changed more than its plan names: an amendment is proposed."""
 
     kind: ClassVar[Move] = Move.OUTGREW
-    plan: PlanDocument
+    plan: StoredPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,7 +339,7 @@ class Stopped(EntryFacts):
     """Somebody stopped the work, or closed the thread."""
 
     kind: ClassVar[Move] = Move.STOPPED
-    said: JournaledTurn | None = None
+    said: OptionalSaid = None
     by: tuple[str, ...] = ()
     owes: str = ""
 
@@ -360,7 +367,7 @@ class Retried(EntryFacts):
     """The same request is planned again."""
 
     kind: ClassVar[Move] = Move.RETRIED
-    said: JournaledTurn | None = None
+    said: OptionalSaid = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,7 +375,7 @@ class Resumed(EntryFacts):
     """Approved work continues."""
 
     kind: ClassVar[Move] = Move.RESUMED
-    said: JournaledTurn | None = None
+    said: OptionalSaid = None
 
 
 RequestMove: TypeAlias = Requested | Noted | Stopped | Retried | Resumed | Closed

@@ -5,9 +5,10 @@ A field has the name of its key in JSON, as in `core.moves`.
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
-from bot.core.moves import EntryFacts, JournaledTurn
+from bot.core.codec import UNSTORED
+from bot.core.moves import EntryFacts, Said
 from bot.core.names import Digest
 from bot.core.transcript import Json
 from bot.core.work import PushedWork
@@ -18,7 +19,7 @@ class Heard(EntryFacts):
     """A turn that is no move: a command, or words of somebody who may not ask."""
 
     kind: ClassVar[str] = "heard"
-    said: JournaledTurn
+    said: Said
     refused: str = ""
     """The day (UTC) if the turn was refused because its author may not say it, else ""."""
     quota: str = ""
@@ -209,7 +210,7 @@ class PullRequestEnded(EntryFacts):
 class Unknown(EntryFacts):
     """An entry of a kind that this version does not know."""
 
-    kind: str
+    kind: Annotated[str, UNSTORED]
 
 
 Note: TypeAlias = (

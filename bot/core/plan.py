@@ -10,20 +10,22 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Annotated, Final, Self
 
+from bot.core.codec import ALWAYS, UNSTORED, Form, Inline, decode, encode
 from bot.core.codepoints import as_numbers, with_printable_signs
 from bot.core.errors import Refused
 from bot.core.maintenance import Operation, TaskFinding
 from bot.core.names import SHORT_DIGEST, CommitId, Digest, RepositoryId, ThreadNumber
 from bot.core.network import tier_of_hosts
 from bot.core.paths import Further, Tier, in_scope, tier_of
+from bot.core.transcript import Json
 
 FORMAT = 1
 MARKDOWN_LIMIT = 40_000
 """Characters. A plan must fit one comment, because nobody approves pages that nobody reads."""
 
-_KEYS = frozenset(
+_KEYS: Final = tuple(
     "v repository thread plan base markdown scope commands hosts dependencies tier budget_usd expires".split()
 )
 NOTES_LIMIT = 6_000
@@ -32,8 +34,9 @@ HIDDEN_SHOWN = 20
 HIDDEN_CHARACTERS = 300
 """The number of invisible fragments of a request that are shown, and the characters of each."""
 
-_OPTIONAL = frozenset({"tree", "hidden", "changed", "classes", "notes", "findings", "operations", "branch"})
+_OPTIONAL: Final = ("tree", "hidden", "changed", "classes", "notes", "operations", "branch", "findings")
 """Keys that only some documents have. A document without them keeps the bytes it had before they were introduced."""
+_EXPIRY: Final = "%Y-%m-%dT%H:%M:%SZ"
 _FOLDERS = r"(?:[\w.-]+/)+"
 _FILE = r"\.[A-Za-z]\w{0,7}"
 _PATH = re.compile(rf"(?<![\w/.:@-])({_FOLDERS}[\w.-]*\w{_FILE}|[\w.-]*\w\w{_FILE}|{_FOLDERS})(?![\w/.-]*[\w/])")
@@ -48,11 +51,11 @@ _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 class Contract:
     """What a plan binds its execution to. Each field is shown to the person who decides."""
 
-    scope: tuple[str, ...] = ()
+    scope: Annotated[tuple[str, ...], ALWAYS] = ()
     """Path globs that may change. Empty means everything except the classes of tier high."""
-    commands: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
-    dependencies: tuple[str, ...] = ()
+    commands: Annotated[tuple[str, ...], ALWAYS] = ()
+    hosts: Annotated[tuple[str, ...], ALWAYS] = ()
+    dependencies: Annotated[tuple[str, ...], ALWAYS] = ()
     classes: Further = ()
     """The project's additional globs of path classes when the plan was made. They stay in force for this plan."""
 
@@ -73,8 +76,8 @@ class Contract:
 class Hidden:
     """The invisible fragments removed from a request (X1): their number, and the first of them."""
 
-    count: int = 0
-    shown: tuple[str, ...] = ()
+    count: Annotated[int, ALWAYS] = 0
+    shown: Annotated[tuple[str, ...], ALWAYS] = ()
 
     @classmethod
     def of(cls, fragments: Sequence[str]) -> Self:
@@ -85,14 +88,13 @@ class Hidden:
         """Return the fragments removed from two turns together."""
         return Hidden(self.count + other.count, (*self.shown, *other.shown)[:HIDDEN_SHOWN])
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the fragments as a JSON object."""
-        return {"count": self.count, "shown": list(self.shown)}
 
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self:
-        """Return the fragments from a JSON object made by `to_json`."""
-        return cls(value["count"], tuple(value["shown"]))
+def _read_expiry(text: str) -> datetime:
+    return datetime.strptime(text, _EXPIRY).replace(tzinfo=UTC)
+
+
+def _write_expiry(at: datetime) -> str:
+    return at.astimezone(UTC).strftime(_EXPIRY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +107,10 @@ class PlanDocument:
     """The version number, from 1."""
     base: CommitId
     markdown: str
-    contract: Contract
+    contract: Annotated[Contract, Inline()]
     tier: str
-    budget_usd: float
-    expires: datetime
+    budget_usd: Annotated[float, Form(float, float)]
+    expires: Annotated[datetime, Form(_read_expiry, _write_expiry)]
     tree: str = ""
     """For an amendment, the approved git tree, the only one that may be published; "" for work still to come."""
     hidden: Hidden = Hidden()
@@ -123,7 +125,7 @@ class PlanDocument:
     branch: str = ""
     """On a pull request that the work cannot be added to, such as one of a fork: the branch of its own that the work
     gets (CL4); "" otherwise."""
-    estimate: str = ""
+    estimate: Annotated[str, UNSTORED] = ""
     """The estimated cost. It is shown with the document and fixed as long as that is shown, but is not part of it."""
 
     @property
@@ -147,56 +149,17 @@ def canonical_bytes(document: PlanDocument) -> bytes:
     return json.dumps(to_json(document), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def to_json(document: PlanDocument) -> dict[str, Any]:
+def to_json(document: PlanDocument) -> Json:
     """Return the document as a JSON object in its canonical form."""
-    return {
-        "v": FORMAT,
-        "repository": document.repository,
-        "thread": document.thread,
-        "plan": document.plan,
-        "base": document.base,
-        "markdown": document.markdown,
-        "scope": list(document.contract.scope),
-        "commands": list(document.contract.commands),
-        "hosts": list(document.contract.hosts),
-        "dependencies": list(document.contract.dependencies),
-        "tier": document.tier,
-        "budget_usd": float(document.budget_usd),
-        "expires": document.expires.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        **({"tree": document.tree} if document.tree else {}),
-        **({"hidden": document.hidden.to_json()} if document.hidden.count else {}),
-        **({"changed": document.changed} if document.changed else {}),
-        **({"classes": [list(entry) for entry in document.contract.classes]} if document.contract.classes else {}),
-        **({"notes": document.notes} if document.notes else {}),
-        **({"operations": [operation.to_json() for operation in document.operations]} if document.operations else {}),
-        **({"branch": document.branch} if document.branch else {}),
-        **({"findings": [finding.to_json() for finding in document.findings]} if document.findings else {}),
-    }
+    body = {"v": FORMAT, **encode(document)}
+    return {key: body[key] for key in (*_KEYS, *_OPTIONAL) if key in body}
 
 
-def from_json(value: dict[str, Any]) -> PlanDocument:
+def from_json(value: Json) -> PlanDocument:
     """Return the document from a JSON object made by `to_json`. Raises Refused for another format or other keys."""
-    if value.get("v") != FORMAT or set(value) - _OPTIONAL != _KEYS:
+    if value.get("v") != FORMAT or value.keys() - set(_OPTIONAL) != set(_KEYS):
         raise Refused("this is not a plan document of format 1", fix="make the plan again with this version")
-    lists = {key: tuple(value[key]) for key in ("scope", "commands", "hosts", "dependencies")}
-    return PlanDocument(
-        repository=RepositoryId(value["repository"]),
-        thread=ThreadNumber(value["thread"]),
-        plan=value["plan"],
-        base=CommitId(value["base"]),
-        markdown=value["markdown"],
-        contract=Contract(**lists, classes=tuple((kind, glob) for kind, glob in value.get("classes", ()))),
-        tier=value["tier"],
-        budget_usd=value["budget_usd"],
-        expires=datetime.strptime(value["expires"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC),
-        tree=value.get("tree", ""),
-        hidden=Hidden.from_json(value["hidden"]) if "hidden" in value else Hidden(),
-        changed=value.get("changed", ""),
-        notes=value.get("notes", ""),
-        operations=tuple(map(Operation.from_json, value.get("operations", ()))),
-        branch=value.get("branch", ""),
-        findings=tuple(map(TaskFinding.from_json, value.get("findings", ()))),
-    )
+    return decode(PlanDocument, value)
 
 
 def contract_tier(contract: Contract) -> Tier:

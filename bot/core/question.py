@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Final
 
+from bot.core.codec import ALWAYS, WRITTEN
 from bot.core.names import ToolUseId
 from bot.core.turn import Actor, Role
 
@@ -40,7 +41,7 @@ class Option:
     """One option of a question."""
 
     label: str
-    description: str = ""
+    description: Annotated[str, ALWAYS] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,8 @@ class Question:
 
     text: str
     options: tuple[Option, ...]
-    header: str = ""
-    several: bool = False
+    header: Annotated[str, ALWAYS] = ""
+    several: Annotated[bool, ALWAYS] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,11 @@ class Asking:
     matter: AskKind
     call: ToolUseId
     questions: tuple[Question, ...]
-    tool: str = ""
-    subject: str = ""
+    tool: Annotated[str, WRITTEN] = ""
+    subject: Annotated[str, WRITTEN] = ""
     """The command or path of a permission request, verbatim."""
-    why: str = ""
-    meaning: str = ""
+    why: Annotated[str, WRITTEN] = ""
+    meaning: Annotated[str, WRITTEN] = ""
     """What the call would do, in the words of a small model; "" if it said nothing. It decides nothing (M11)."""
 
     @property
@@ -82,21 +83,6 @@ def permission(call: ToolUseId, tool: str, subject: str, why: str) -> Asking:
     """Return the request for permission to run one call."""
     options = (Option(ALLOW), Option(ALLOW_PLAN, "exactly this again, without asking"), Option(DENY))
     return Asking(AskKind.PERMISSION, call, (Question("May I?", options),), tool, subject, why)
-
-
-def from_json(value: dict[str, Any]) -> Asking:
-    """Return the question in a JSON object of the journal, which holds its fields."""
-    questions = tuple(
-        Question(
-            question["text"],
-            tuple(Option(**option) for option in question["options"]),
-            question["header"],
-            question["several"],
-        )
-        for question in value["questions"]
-    )
-    texts = {key: value.get(key, "") for key in ("tool", "subject", "why", "meaning")}
-    return Asking(AskKind(value["matter"]), ToolUseId(value["call"]), questions, **texts)
 
 
 # --- one live reading -----------------------------------------------------------------------------------------------

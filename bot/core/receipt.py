@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from bot.core.checks import Check
+from bot.core.codec import encode
 from bot.core.decision_evidence import DecisionEvidence, utc_text
 from bot.core.errors import Broken
 from bot.core.events import JournalEvent, decode_entries
@@ -202,7 +203,7 @@ def _decision(digest: Digest | None, observed_at: datetime, evidence: DecisionEv
         "plan": digest or "",
         "observed_at": utc_text(observed_at),
         "snapshot_sha256": evidence.snapshot if evidence else "",
-        "by": [opinion.to_json() for opinion in evidence.opinions] if evidence else [],
+        "by": [encode(opinion) for opinion in evidence.opinions] if evidence else [],
     }
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from operator import add, sub
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, run_branch, thread_branch
 from bot.core.transcript import Json
@@ -133,23 +133,6 @@ class Review:
     def text(self) -> str:
         """The whole review as one text."""
         return body_text(self.summary, self.findings)
-
-    def to_json(self) -> Json:
-        """Return the review as the journal holds it."""
-        findings = [
-            {"path": finding.path, "line": finding.line, "severity": str(finding.severity), "body": finding.body}
-            for finding in self.findings
-        ]
-        return {"summary": self.summary, "findings": findings, "commit": self.commit}
-
-    @classmethod
-    def from_json(cls, value: Json) -> Self:
-        """Read what `to_json` wrote."""
-        findings = (
-            ReviewFinding(finding["path"], finding["line"], Severity(finding["severity"]), finding["body"])
-            for finding in value["findings"]
-        )
-        return cls(value["summary"], tuple(findings), CommitId(value["commit"]))
 
 
 def body_text(summary: str, findings: Iterable[ReviewFinding]) -> str:

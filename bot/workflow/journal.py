@@ -12,8 +12,8 @@ from typing import Final
 
 from bot.agent.permissions.tool_gate import Mode
 from bot.core import moves
+from bot.core.codec import encode
 from bot.core.errors import Conflict
-from bot.core.events import encode_event
 from bot.core.gate import ANSWERS, AT_WORK, PLAN_MAY_BE_SHOWN, TRANSITIONS, Event, Move, Stage, step
 from bot.core.moves import Entry, ModeChange
 from bot.core.notes import Heard, Note, OccurrenceDue, OccurrenceEnded, Taken, Told
@@ -171,7 +171,7 @@ def _is_journaled(state: ThreadState, new: Note) -> bool:
 
 async def _write(context: ThreadContext, state: ThreadState, *new: moves.MoveEvent | Note) -> ThreadState:
     """Append the deferred entries and then these, and return the state after them."""
-    entries = [(str(entry.kind), encode_event(entry)) for entry in (*state.pending, *new)]
+    entries = [(str(entry.kind), encode(entry)) for entry in (*state.pending, *new)]
     await context.journal.append(context.location.thread, state.written, entries)
     context.thread_check.written.update(range(state.written + 1, state.written + 1 + len(entries)))
     written = fold(context, await context.journal.cached_entries(context.location.thread))

@@ -1,13 +1,13 @@
 """What a thread's state says of the past, as JSON: to be compared with values that were recorded."""
 
-from bot.core.events import encode_event
+from bot.core.codec import encode
 from bot.core.thread.state import ThreadState
 from bot.core.transcript import Json
 
 
 def state_values(state: ThreadState) -> Json:
     """Return the values of a state that has a request."""
-    asking = encode_event(state.question.newest)["asking"]["call"] if state.question.newest else None
+    asking = encode(state.question.newest)["asking"]["call"] if state.question.newest else None
     return {
         "stage": state.stage,
         "written": state.written,
@@ -33,7 +33,7 @@ def state_values(state: ThreadState) -> Json:
         "asked_for": [each.said.key for each in state.request.newest_entries],
         "wishes": [each.said.key for each in state.request.entries],
         "requesters": sorted(state.requesters),
-        "hidden": state.request.hidden.to_json(),
+        "hidden": encode(state.request.hidden),
         "kept": [each.said.key for each in state.request.kept_turns],
         "debts": [unposted.n for unposted in state.heard.unposted_texts],
         "seen": sorted(state.heard.seen),

@@ -6,8 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from bot.core.approval import Candidate, Opinion, Policy, ShownPlan, Snapshot, Verdict, VerdictOutcome, Way
+from bot.core.codec import encode
 from bot.core.decision_evidence import DecisionEvidence, decision_evidence
-from bot.core.events import JournalEvent, encode_event
+from bot.core.events import JournalEvent
 from bot.core.gate import ANSWERS
 from bot.core.moves import Approved, Entry, Executed, JournaledTurn, MoveEvent, Planned, Proposed, Requested
 from bot.core.names import CommitId, RepositoryId
@@ -94,7 +95,7 @@ def entries_of(events: Sequence[JournalEvent]) -> tuple[Entry, ...]:
         at = NOW + timedelta(minutes=10 * (n - 1))
         state = apply(state, answer, at)
         digest = hashlib.sha256(f"{n}".encode()).hexdigest()
-        found.append(Entry(n, at, str(answer.kind), encode_event(answer), digest))
+        found.append(Entry(n, at, str(answer.kind), encode(answer), digest))
     return tuple(found)
 
 

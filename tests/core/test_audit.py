@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from bot.core.events import JournalEvent, encode_event
+from bot.core.codec import encode
+from bot.core.events import JournalEvent
 from bot.core.moves import (
     Answered,
     Approved,
@@ -43,7 +44,7 @@ def permission(grant: Grant) -> Instructed:
 
 def row(event: JournalEvent) -> AuditRow | None:
     """Return the row of one entry; None if it has none."""
-    entry = Entry(1, NOW, str(event.kind), encode_event(event))
+    entry = Entry(1, NOW, str(event.kind), encode(event))
     return next(audit_rows(7, [entry], NOW), None)
 
 

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from bot.core.brief import ExecutionBrief
+from bot.core.codec import encode
 from bot.core.comment import changes, plan_text
 from bot.core.errors import Refused
 from bot.core.gate import Stage
@@ -30,7 +31,7 @@ MADE: Final = Published(branch="b", commit=CommitId("c"), pull_request="u", pull
 @pytest.mark.req("MT5", "PR5")
 def test_findings_are_part_of_the_digest() -> None:
     """They are a key of the canonical form where there are any; a document without them keeps its digest."""
-    rows = [LODASH.to_json(), TYPES.to_json()]
+    rows = [encode(LODASH), encode(TYPES)]
     assert json.loads(canonical_bytes(FOUND)) == json.loads(LITERAL) | {"findings": rows}
     assert FOUND.digest != PLAN.digest == "cc172c9844fcf758e6c5534b14f93dea4662d460866ebc00be7c13bd96e8f6b6"
     assert from_json(json.loads(canonical_bytes(FOUND))) == FOUND

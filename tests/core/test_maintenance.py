@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from bot.core.codec import decode, encode
 from bot.core.errors import Refused
 from bot.core.maintenance import MOST_FINDINGS, Occurrence, ScheduledTask, TaskFinding, check_findings, is_decided
 
@@ -30,7 +31,7 @@ def test_an_occurrence_has_one_key() -> None:
 
 def test_a_finding_survives_json() -> None:
     """What is stored comes back."""
-    assert TaskFinding.from_json(FINDING.to_json()) == FINDING
+    assert decode(TaskFinding, encode(FINDING)) == FINDING
 
 
 @pytest.mark.req("MT5")

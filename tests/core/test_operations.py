@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from bot.core.approval import Standing, standing_objection
+from bot.core.codec import encode
 from bot.core.comment import changes, operation_table, plan_text
 from bot.core.errors import Refused
 from bot.core.gate import Thread
@@ -32,7 +33,7 @@ NOW: Final = datetime(2026, 11, 23, tzinfo=UTC)
 def test_operations_are_part_of_the_digest() -> None:
     """They are a key of the canonical form where there are any; a document without them keeps its digest."""
     plan = replace(PLAN, operations=(LABEL, CLOSE))
-    assert json.loads(canonical_bytes(plan)) == json.loads(LITERAL) | {"operations": [LABEL.to_json(), CLOSE.to_json()]}
+    assert json.loads(canonical_bytes(plan)) == json.loads(LITERAL) | {"operations": [encode(LABEL), encode(CLOSE)]}
     assert from_json(json.loads(canonical_bytes(plan))) == plan
     assert plan.digest != PLAN.digest == "cc172c9844fcf758e6c5534b14f93dea4662d460866ebc00be7c13bd96e8f6b6"
     assert [each.changes_files for each in (PLAN, plan, ALONE)] == [True, True, False]

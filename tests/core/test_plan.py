@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.core.codec import decode, encode
 from bot.core.errors import Refused
 from bot.core.maintenance import Operation, OperationKind, TaskFinding
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
@@ -311,7 +312,7 @@ def test_hidden(one: list[str], other: list[str]) -> None:
     assert both.count == len(one) + len(other)
     assert len(both.shown) <= HIDDEN_SHOWN
     assert all(len(line) <= HIDDEN_CHARACTERS and (line.isprintable() or not line) for line in both.shown)
-    assert Hidden.from_json(both.to_json()) == both
+    assert decode(Hidden, encode(both)) == both
 
 
 @pytest.mark.req("X1")

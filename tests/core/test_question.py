@@ -1,10 +1,11 @@
 """What counts as the answer to a question or a permission request (T4, P7), and what the bot says around it."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from bot.core.codec import decode, encode
 from bot.core.names import ToolUseId
 from bot.core.question import (
     AnswerComment,
@@ -21,7 +22,6 @@ from bot.core.question import (
     Question,
     Reply,
     find_reply,
-    from_json,
     grant_of,
     permission,
 )
@@ -226,9 +226,9 @@ def test_what_a_model_says_of_a_command() -> None:
     assert "`@ann`" in line
     assert line.endswith("- ☑ Allow once &lt;!-- x -->")
     assert "in a model's words" not in question_text(REQUEST, WHO_MAY_STEER)
-    told = asdict(REQUEST)
+    told = encode(REQUEST)
     del told["meaning"]
-    assert from_json(told) == REQUEST
+    assert decode(Asking, told) == REQUEST
 
 
 def test_how_to_choose() -> None:
@@ -271,4 +271,4 @@ def test_notices() -> None:
 @pytest.mark.parametrize("what", (asking(ONE, MANY), REQUEST), ids=("question", "request"))
 def test_stored_and_read_back(what: Asking) -> None:
     """The journal gives back what was asked."""
-    assert from_json(asdict(what)) == what
+    assert decode(Asking, encode(what)) == what

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from bot.core.approval import Opinion, Policy, Reason, Verdict, VerdictOutcome, VerdictReason
+from bot.core.codec import decode, encode
 from bot.core.decision_evidence import ConfigurationChange, DecisionEvidence, snapshot_digest
 from bot.core.errors import Broken
-from bot.core.events import decode_event, encode_event
+from bot.core.events import decode_event
 from bot.core.moves import Outgrew, Planned, Proposed, Published, Rejected
 from bot.core.names import CommitId
 from bot.core.notes import Told
@@ -182,7 +183,7 @@ def test_evidence_of_every_decision(row: str) -> None:
     verdict = evaluate(given.plan, given.snapshot, given.policy, given.now)
     rests_on = decision_evidence(given.plan, given.snapshot, given.policy, verdict, configuration="")
     assert {each.actor for each in rests_on.opinions} == set(verdict.by)
-    assert DecisionEvidence.from_json(rests_on.to_json()) == rests_on
+    assert decode(DecisionEvidence, encode(rests_on)) == rests_on
     enough = len(verdict.by) >= rests_on.needed or bool(rests_on.fewer) or verdict.outcome is VerdictOutcome.REJECTED
     assert enough, row
 
@@ -202,8 +203,8 @@ def test_whose_configuration_approved() -> None:
     nobody = Verdict(VerdictOutcome.APPROVED, (), (VerdictReason(Reason.STANDING),))
     change = ConfigurationChange(CommitId("c" * 40), Actor(2, "maya"))
     rests_on = replace(evidence(verdict=nobody), change=change)
-    assert DecisionEvidence.from_json(rests_on.to_json()) == rests_on
-    assert "change" not in evidence(verdict=nobody).to_json()
+    assert decode(DecisionEvidence, encode(rests_on)) == rests_on
+    assert "change" not in encode(evidence(verdict=nobody))
     body = pull_body(CAST_PLAN, PullOrigin((), nobody, CAST_PLAN.expires, change=change), summary="Done.", checks=())
     assert "Approved by the configuration (`approval: standing`) as plan" in body
     assert " UTC; `maya` brought in that file's newest version (cccccccccccc).\n" in body
@@ -223,8 +224,8 @@ def test_snapshots_differ_in_their_digests() -> None:
 def test_the_journal_keeps_evidence() -> None:
     """Both entries that end a plan's wait hold it, and an entry without it stays as short as it was."""
     for event in (approved(), REJECTED):
-        assert decode_event(str(event.kind), encode_event(event)) == event
-    assert "evidence" not in encode_event(replace(approved(), evidence=None))
+        assert decode_event(str(event.kind), encode(event)) == event
+    assert "evidence" not in encode(replace(approved(), evidence=None))
 
 
 def test_half_a_surrogate_pair() -> None:

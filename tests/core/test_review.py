@@ -1,6 +1,7 @@
 """A review as an answer, as it is journaled and as it reads."""
 
-from bot.core.events import decode_event, encode_event
+from bot.core.codec import decode, encode
+from bot.core.events import decode_event
 from bot.core.gate import Move
 from bot.core.moves import Answered
 from bot.core.names import CommitId
@@ -12,10 +13,10 @@ REVIEW = Review("Not yet.", (FOUND, ReviewFinding("b.py", 1, Severity.LOW, "Why?
 
 def test_the_journal_keeps_it() -> None:
     """What is written is read back, in the entry of an answer too; an answer without one stays as it was."""
-    assert Review.from_json(REVIEW.to_json()) == REVIEW
+    assert decode(Review, encode(REVIEW)) == REVIEW
     entry = Answered(owes="x", review=REVIEW)
-    assert decode_event(Move.ANSWERED, encode_event(entry)) == entry
-    assert "review" not in encode_event(Answered(owes="x"))
+    assert decode_event(Move.ANSWERED, encode(entry)) == entry
+    assert "review" not in encode(Answered(owes="x"))
 
 
 def test_it_reads_as_one_text() -> None:

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.core.events import JournalEvent, encode_event
+from bot.core.codec import encode
+from bot.core.events import JournalEvent
 from bot.core.maintenance import TaskFinding
 from bot.core.moves import (
     Answered,
@@ -54,9 +55,7 @@ PLAN = PlanDocument(
 
 
 def fold(*events: JournalEvent) -> TaskHistory | None:
-    entries = [
-        Entry(n, BEGAN + timedelta(minutes=n), str(event.kind), encode_event(event)) for n, event in enumerate(events)
-    ]
+    entries = [Entry(n, BEGAN + timedelta(minutes=n), str(event.kind), encode(event)) for n, event in enumerate(events)]
     return fold_entries(entries).task
 
 

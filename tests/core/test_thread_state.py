@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.core.codec import encode
 from bot.core.errors import Broken, IllegalEvent
-from bot.core.events import decode_entries, encode_event
+from bot.core.events import decode_entries
 from bot.core.gate import ON_ENTER, Stage
 from bot.core.moves import Approved, Entry, Failed, JournaledTurn
 from bot.core.notes import Heard
@@ -113,7 +114,7 @@ def test_a_reply_is_found_by_session_and_call() -> None:
 def test_a_call_is_allowed_for_the_plan_in_force() -> None:
     """A permission for the plan holds for the very call that was asked about, and for that plan alone."""
     moves: list[tuple[str, Json]] = [
-        ("requested", {**encode_event(heard()), "base": "a" * 40}),
+        ("requested", {**encode(heard()), "base": "a" * 40}),
         ("planned", {"plan": to_json(PLAN), "digest": PLAN.digest, "ask": 1}),
         ("proposed", {"digest": PLAN.digest, "ask": 2}),
         ("approved", {"by": ["ada"], "approved_at": BEGAN.isoformat(), "digest": PLAN.digest, "ask": 3}),
@@ -134,14 +135,14 @@ def test_a_call_is_allowed_for_the_plan_in_force() -> None:
 def test_all_planning_of_a_request_has_one_ask() -> None:
     """A planner that asks people goes on under the same one; a further try, and a further request, have their own."""
     moves: list[tuple[str, Json]] = [
-        ("requested", {**encode_event(heard()), "base": "a" * 40}),
+        ("requested", {**encode(heard()), "base": "a" * 40}),
         ("asked", {"asking": {"matter": "question", "call": "c", "questions": []}, "session": "plan-1", "ask": 1}),
         ("replied", {"call": "c", "session": "plan-1", "ask": 2}),
         ("planned", {"plan": to_json(PLAN), "digest": PLAN.digest, "ask": 3}),
         ("stopped", {}),
         ("retried", {}),
         ("planned", {"plan": to_json(PLAN), "digest": PLAN.digest, "ask": 5}),
-        ("requested", {**encode_event(heard(1)), "base": "a" * 40}),
+        ("requested", {**encode(heard(1)), "base": "a" * 40}),
     ]
     story = [Entry(n, BEGAN, kind, body) for n, (kind, body) in enumerate(moves, start=1)]
     states = [fold_entries(story[:length]) for length in range(len(story) + 1)]
@@ -151,7 +152,7 @@ def test_all_planning_of_a_request_has_one_ask() -> None:
 
 def test_a_reason_is_that_of_the_newest_request() -> None:
     """Neither a further request nor a retry that succeeds ends with the reason for an earlier failure."""
-    request = ("requested", {**encode_event(heard()), "base": "a" * 40})
+    request = ("requested", {**encode(heard()), "base": "a" * 40})
     failed = ("failed", {"detail": "it refused", "owes": "It refused.", "ask": 1})
     answered = ("answered", {"answer": "Yes.", "owes": "Yes.", "ask": 2})
 

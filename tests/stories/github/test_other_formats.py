@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.core.events import encode_event
+from bot.core.codec import encode
 from bot.core.gate import Stage
 from bot.core.moves import JournaledTurn, Requested
 from bot.core.transcript import Json
@@ -19,7 +19,7 @@ async def write_plan_of_another_format(story: Story) -> None:
     async with story.host.open_context(story.address()) as context:
         requested = Requested(said=said, base=context.location.base, title=issue.title)
         entries: list[tuple[str, Json]] = [
-            ("requested", encode_event(requested)),
+            ("requested", encode(requested)),
             ("planned", {"plan": {"v": 2, "steps": ["do it"]}, "digest": DIGEST, "ask": 1}),
             ("proposed", {"digest": DIGEST, "ask": 2}),
         ]

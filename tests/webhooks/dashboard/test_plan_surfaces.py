@@ -16,8 +16,9 @@ from bot.cli.threads import ServiceClient, print_thread
 from bot.clock import SystemClock
 from bot.config.settings import Secret
 from bot.core.approval import Verdict, VerdictOutcome
+from bot.core.codec import encode
 from bot.core.comment import changes, plan_text
-from bot.core.events import JournalEvent, encode_event
+from bot.core.events import JournalEvent
 from bot.core.maintenance import Operation, OperationKind, TaskFinding
 from bot.core.moves import Entry, Planned, Proposed
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
@@ -88,7 +89,7 @@ def entries_of(plan: PlanDocument) -> list[Entry]:
     """Return the journal of a thread on which a plan waits."""
     planned = Planned(plan=plan, digest=plan.digest, estimate=plan.estimate, ask=1)
     events: tuple[JournalEvent, ...] = (REQUESTED, planned, Proposed(shown="c1", digest=plan.digest, ask=2))
-    return [Entry(n, NOW, event.kind, encode_event(event)) for n, event in enumerate(events, start=1)]
+    return [Entry(n, NOW, event.kind, encode(event)) for n, event in enumerate(events, start=1)]
 
 
 async def printed(plan: PlanDocument) -> str:
