@@ -11,7 +11,7 @@ from typing import Protocol
 
 from bot.core.approval import ApprovedPlan, Snapshot, Verdict
 from bot.core.brief import RepositoryQuery, RepositoryText
-from bot.core.checks import CheckRun, PullChecks
+from bot.core.checks import CheckRun, PublishingFacts, PullChecks
 from bot.core.decision_evidence import ConfigurationChange
 from bot.core.errors import Broken, PlangateError, Refused
 from bot.core.exchange import (
@@ -26,7 +26,7 @@ from bot.core.exchange import (
     Replay,
     Usage,
 )
-from bot.core.maintenance import IssueOperationResult, IssueState, Operation
+from bot.core.maintenance import IssueOperationResult, IssueState, Operation, ScheduledTask
 from bot.core.moves import Entry
 from bot.core.names import CommitId, SessionId, ThreadNumber
 from bot.core.network import NO_NETWORK, Network, NetworkDecision, WebPage
@@ -421,6 +421,10 @@ class Dialogue(ABC):
         """Return whether looking at the thread again is itself a request to continue what was interrupted."""
         return False
 
+    def has_watched_planning(self) -> bool:
+        """Return whether the person who approves watches the sessions, so that one session plans and works."""
+        return False
+
 
 # --- GitHub, as the harness itself uses it, and never a model ---------------------------------------------------
 
@@ -505,6 +509,28 @@ class TaskAccess:
         `name` is unique to the operation. Repeating it changes nothing more. Raises Transient and Conflict.
         """
         raise Broken("a plan with operations was made where there are no issues")
+
+
+class RepositoryRules:
+    """What decides about work in one repository at this moment. By default nothing stands in its way."""
+
+    __slots__ = ()
+
+    async def agent_types(self) -> Mapping[str, str]:
+        """Return the project's own types of sub-agents, on the default branch: path -> text."""
+        return {}
+
+    async def read_task(self, name: str) -> ScheduledTask | None:
+        """Return a scheduled task, with what its recipe adds, as the default branch has it; None if it has none."""
+        return None
+
+    async def have_rules_changed(self) -> bool:
+        """Return whether the default branch's configuration now lets other people approve, or has a mistake."""
+        return False
+
+    async def publishing_facts(self, branch: str) -> PublishingFacts:
+        """Return what decides whether work can be published on a branch (CL1). Never raises."""
+        return PublishingFacts()
 
 
 class Receipts:

@@ -140,6 +140,10 @@ class Terminal(Dialogue):
         """Return True: the same command, given again, continues the run."""
         return True
 
+    def has_watched_planning(self) -> bool:
+        """Return True: one person asks and approves here."""
+        return True
+
     def _show(self, plan: PlanDocument) -> None:
         self.last_shown = plan.digest
         print(f"\n{readable(comment.plan_text(plan, self._approval_hint()))}", file=self.out, flush=True)

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from bot.agent.permissions.tool_gate import DECISIONS, CallKind, Mode
 from bot.agent.tools.registry import ALL
 from bot.config.repository_file import Configuration
-from bot.core.gate import ON_ENTER
+from bot.core.gate import ON_ENTER, Effect
 from bot.core.turn import Verb
 from bot.workflow.engine import VERBS
 from tests.agent.decision_table import REGENERATE, markdown, rows
@@ -60,10 +60,11 @@ def test_the_readme_shows_the_gate() -> None:
 
 
 def test_every_stage_with_an_effect_has_its_file() -> None:
-    """An effect, its verb and the verb's file have one name."""
+    """An effect and its verb's file have one name; a plan is shown where it is made."""
     assert set(VERBS) == set(ON_ENTER.values())
     for effect, verb in VERBS.items():
-        assert verb.__module__ == f"bot.workflow.{effect}"
+        file = Effect.PLANNING if effect is Effect.PROPOSING else effect
+        assert verb.__module__ == f"bot.workflow.{file}"
 
 
 def test_every_command_stands_in_help_and_readme() -> None:

@@ -11,7 +11,7 @@ from uuid import uuid4
 from bot.clock import SystemClock
 from bot.compose.local import TerminalRun, combine_listeners
 from bot.compose.parts import model_of
-from bot.compose.thread_contexts import ThreadContexts, checked_configuration
+from bot.compose.thread_runs import ThreadRuns, checked_configuration
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
@@ -34,7 +34,7 @@ from bot.telemetry import Counters
 from bot.terminal import SessionPrinter
 from bot.workflow import engine
 from bot.workflow.outbox import notice_without_journal
-from bot.workflow.thread_context import do_nothing
+from bot.workflow.thread_run import do_nothing
 
 if TYPE_CHECKING:
     from bot.service.overview.recorder import Recorder
@@ -68,15 +68,15 @@ class HostSetup:
         run = self.run or f"process-{uuid4().hex[:12]}"
         connections, model = Connections(settings, clock, redactor), model_of(settings, clock)
         configurations = Configurations(settings, checked_configuration)
-        contexts = ThreadContexts(
+        runs = ThreadRuns(
             settings, clock, run, redactor, self.counters, connections, configurations, model, self.recorder
         )
         host = self.host_class(
             connections,
             configurations,
-            contexts.open,
-            contexts.states,
-            contexts.known_bots,
+            runs.open,
+            runs.states,
+            runs.known_bots,
             only=self.only,
             before_work=self.before_work,
             observe=self.observe,
@@ -143,17 +143,15 @@ async def check_once(settings: Settings, thread: str, out: TextIO) -> TerminalRu
     async with HostSetup(settings) as host:
         address = await thread_of(host, match[1], int(match[2]))
         printer = SessionPrinter(out, host.connections.redactor)
-        async with host.open_context(address) as context:
-            final = await engine.check_thread(
-                replace(context, listener=combine_listeners(printer.receive, context.listener))
-            )
-            return TerminalRun(final, context.resources.ledger, printer)
+        async with host.open_run(address) as run:
+            shown = replace(run, listener=combine_listeners(printer.receive, run.listener))
+            return TerminalRun(await engine.check_thread(shown), run.resources.ledger, printer)
 
 
 async def refuse_thread(host: GitHubHost, address: ThreadAddress, why: str) -> None:
     """Post on a thread once why nothing can begin there, if somebody who may ask has asked."""
-    async with host.open_context(address) as context:
-        await notice_without_journal(context, configuration_error(why))
+    async with host.open_run(address) as run:
+        await notice_without_journal(run, configuration_error(why))
 
 
 async def unreported_threads(host: GitHubHost) -> tuple[ThreadAddress, ...]:

@@ -2,10 +2,9 @@
 
 import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
@@ -42,7 +41,7 @@ from bot.core.transcript import Line
 from bot.core.turn import Role
 from bot.core.work import LocalRun
 from bot.logs import outlet
-from bot.ports import Access, CheckAccess, Clock, Journal, Pulls, Receipts, TaskAccess
+from bot.ports import Access, Clock, Journal, RepositoryRules
 from bot.store.git_journal import GitJournal
 from bot.store.sealing import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs
@@ -51,7 +50,7 @@ from bot.telemetry import Counters, Telemetry
 from bot.terminal import SessionPrinter, Terminal
 from bot.workflow.engine import check_thread
 from bot.workflow.maintaining import run_shell_check
-from bot.workflow.thread_context import Fence, StateCache, ThreadContext, planning_session
+from bot.workflow.thread_run import StateCache, ThreadJournal, ThreadRun
 from bot.workspace import sandbox
 from bot.workspace.local_repository import LocalRepository
 from bot.workspace.mirror import Mirror, mirrors
@@ -127,11 +126,11 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Ter
         keys = configuration(file.decode(errors="replace"))
         with plant_canary(settings.data_dir) as alarm:
             parts = _RunParts(options, settings, source, mirror, keys, model, alarm)
-            context, printer = await parts.thread_context(out)
-            final = await check_thread(context)
-            folder = settings.data_dir / "transcripts" / str(context.location.repository) / str(context.location.thread)
+            run, printer = await parts.thread_run(out)
+            final = await check_thread(run)
+            folder = settings.data_dir / "transcripts" / str(run.location.repository) / str(run.location.thread)
             transcript = folder / final.request.planning_session
-            return TerminalRun(final, context.resources.ledger, printer, source.uncommitted, transcript)
+            return TerminalRun(final, run.resources.ledger, printer, source.uncommitted, transcript)
     finally:
         await model.close()
 
@@ -192,8 +191,8 @@ def _warm_model(model: "AnthropicModel") -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _RunParts:
-    """One run, and the parts that its thread's context is built from."""
+class _RunParts(RepositoryRules):
+    """One run, and the parts that it is built from."""
 
     options: RunOptions
     settings: Settings
@@ -214,8 +213,8 @@ class _RunParts:
         """State key: the operator's, else from a key file in the data directory."""
         return local_key_of(self.settings)
 
-    async def thread_context(self, out: TextIO) -> tuple[ThreadContext, SessionPrinter]:
-        """Return the context of the run, and the printer of its sessions. Both write to `out` without secrets."""
+    async def thread_run(self, out: TextIO) -> tuple[ThreadRun, SessionPrinter]:
+        """Return the run of the thread, and the printer of its sessions. Both write to `out` without secrets."""
         options, settings, source, clock = self.options, self.settings, self.source, self.clock
         number, key, redactor = self.number, self.key, self._redactor()
         out = outlet(out, redactor)
@@ -227,29 +226,25 @@ class _RunParts:
         transcripts = LocalTranscripts(refs, number, thread, key=key, spool=settings.data_dir / "transcripts")
         dialogue = Terminal(options.prompt, clock, out, yes=options.yes, dry_run=options.dry_run)
         work = work_settings(self.keys, model=options.model, max_cost_usd=options.max_cost_usd)
-        workspace, states, printer = self._workspace(redactor), StateCache(), SessionPrinter(out, redactor)
+        workspace, printer = self._workspace(redactor), SessionPrinter(out, redactor)
         spans = Telemetry(f"{number}#{thread}", clock, Counters(), collector_of(settings))
-        context = ThreadContext(
+        run = ThreadRun(
             location=LocalRun(number, thread, options.prompt, source.head),
             environment=self._environment(workspace).at,
-            journal=journal,
+            journal=ThreadJournal(journal, number, thread, StateCache()),
             dialogue=dialogue,
             workspace=workspace,
             resources=self._session_resources(transcripts, dialogue, Ledger(work.budget_usd), f"{thread:08x}"),
-            fence=Fence(journal, number, thread, states),
-            pulls=Pulls(),
-            receipts=Receipts(),
-            tasks=TaskAccess(),
-            checks=CheckAccess(),
+            rules=self,
             settings=local_work_settings(work),
             policy=Policy(role=Role.READ, high_needs=1),
             listener=combine_listeners(printer.receive, spans.receive),
             redactor=redactor,
-            agents=partial(agents_of, self.mirror, source.head),
-            work_session=planning_session,
-            states=states,
         )
-        return context, printer
+        return run, printer
+
+    async def agent_types(self) -> Mapping[str, str]:
+        return await agents_of(self.mirror, self.source.head)
 
     def _session_resources(
         self, transcripts: LocalTranscripts, dialogue: Terminal, ledger: Ledger, user: str

@@ -22,7 +22,7 @@ from bot.core.turn import Actor
 from bot.ports import Clock, Model, Web
 from bot.store.sealing import StateKey, key_file
 from bot.telemetry import Collector
-from bot.workflow.thread_context import WorkSettings
+from bot.workflow.thread_run import WorkSettings
 from bot.workspace.egress.route import EgressRoute
 from bot.workspace.mirror import Mirror
 from bot.workspace.publish import Committer

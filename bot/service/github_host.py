@@ -27,12 +27,12 @@ from bot.github.turns import BotIdentity
 from bot.ports import Clock, Journal
 from bot.service.configurations import Configurations, CurrentConfiguration
 from bot.service.connections import READING_RUNS, Connections, RepositoryAccess, ServedRepository, key_of
+from bot.service.slots import SessionControl
 from bot.store.git_journal import GitJournal
 from bot.store.sealing import marker_key
 from bot.telemetry import Counters
 from bot.workflow import engine
-from bot.workflow.main_session import SessionControl
-from bot.workflow.thread_context import StateCache, ThreadContext, do_nothing
+from bot.workflow.thread_run import StateCache, ThreadRun, WorkControl, do_nothing
 
 if TYPE_CHECKING:
     from bot.config.repository_file import Configuration
@@ -238,8 +238,8 @@ class GitHubHost:
 
     connections: Connections
     configurations: Configurations
-    open_context: Callable[[ThreadAddress], AbstractAsyncContextManager[ThreadContext]]
-    """Returns the context of one thread, built from live facts."""
+    open_run: Callable[[ThreadAddress], AbstractAsyncContextManager[ThreadRun]]
+    """Returns the run of one thread, built from live facts."""
     states: StateCache
     """The states of all threads as of the last reading of their journals."""
     read_mentions: Mapping[RepositoryId, KnownBot]
@@ -287,25 +287,20 @@ class GitHubHost:
         """
         head = (await self.connections.reach_thread(address)).refs.head
         began = self.clock.now()
-        async with self.open_context(address) as context:
-            controlled = replace(
-                context,
-                begin_session=begin_session,
-                before_work=self.before_work,
-                before_step=self._control.before_step,
-            )
+        async with self.open_run(address) as run:
+            control = WorkControl(begin_session, self.before_work, self._control.before_step)
             try:
-                state = self._remember(address, await engine.check_thread(controlled))
+                state = self._remember(address, await engine.check_thread(replace(run, control=control)))
             finally:
                 with suppress(PlangateError):  # it is read at the next reconciliation
-                    self.observe(address, await context.journal.cached_entries(ThreadNumber(address.number)))
+                    self.observe(address, await run.journal.port.cached_entries(ThreadNumber(address.number)))
         self._resting.record_check(address, state, began, head)
         return state
 
     async def read_comments(self, address: ThreadAddress) -> ThreadState:
         """Only read what people said, while another check of the same thread runs."""
-        async with self.open_context(address) as context:
-            return self._remember(address, await engine.read_comments(context))  # it makes no move that is reported
+        async with self.open_run(address) as run:
+            return self._remember(address, await engine.read_comments(run))  # it makes no move that is reported
 
     def rests(self, address: ThreadAddress) -> bool:
         """Return whether a thread waited for people at its last check, and nothing has become due since.

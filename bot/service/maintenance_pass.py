@@ -32,7 +32,6 @@ from bot.github.responses import RateLimited
 from bot.github.tasks import IssueText, TrackingIssues
 from bot.service.connections import ServedRepository
 from bot.service.github_host import GitHubHost, TrackedTask
-from bot.workflow.journal import read_state
 from bot.workflow.maintaining import journal_occurrence, offer_again, preview_occurrence, refuse_occurrence, track_task
 
 # --- Runs the scheduled tasks of a repository that are due: finds their tracking issues, and keeps them up to date
@@ -127,8 +126,9 @@ class MaintenancePass:
                 f"the task {task.name!r} has no tracking issue yet", where="maintenance", fix="run plangate sweep"
             )
         full = scheduled_task(task, await self.host.own_recipe(self.repository, task.recipe))
-        async with self.host.open_context(self.repository.thread(tracked.issue)) as context:
-            return await preview_occurrence(context, await read_state(context), full)
+        async with self.host.open_run(self.repository.thread(tracked.issue)) as run:
+            await run.read()
+            return await preview_occurrence(run, full)
 
     def _task_to_run(self, tasks: Sequence[MaintenanceTask]) -> MaintenanceTask:
         """Return the task `run_now`. Raises Misconfigured if there is none of that name."""
@@ -167,8 +167,10 @@ class MaintenancePass:
         """Create the tracking issue of a task that was not seen before. Its due times count from now on."""
         body = self._body(task, TaskHistory(task.name, "", self.host.clock.now()))
         number = await issues.open(task.name, tracking_title(task.name), body)
-        async with self.host.open_context(self.repository.thread(number)) as context:
-            return _tracking_issue(number, await track_task(context, await read_state(context), plain_task(task)))
+        async with self.host.open_run(self.repository.thread(number)) as run:
+            await run.read()
+            await track_task(run, plain_task(task))
+            return _tracking_issue(number, run.state)
 
     async def _run_occurrence(
         self, task: MaintenanceTask, tracked: TrackedTask, occurrence: Occurrence, elsewhere: Collection[str]
@@ -176,15 +178,16 @@ class MaintenancePass:
         """Take in what people said on the thread, and then the occurrence. A mistake in the recipe ends it."""
         address = self.repository.thread(tracked.issue)
         await (self.host.check_thread(address) if self.wake is None else self.host.read_comments(address))
-        async with self.host.open_context(address) as context:
-            state = await read_state(context)
+        async with self.host.open_run(address) as run:
+            await run.read()
             try:
                 full = scheduled_task(task, await self.host.own_recipe(self.repository, task.recipe))
             except Misconfigured as error:
-                state = await refuse_occurrence(context, state, occurrence, f"could not begin: {error}")
+                await refuse_occurrence(run, occurrence, f"could not begin: {error}")
             else:
-                state = await track_task(context, state, full)
-                state = await journal_occurrence(context, state, full, occurrence, elsewhere=elsewhere)
+                await track_task(run, full)
+                await journal_occurrence(run, full, occurrence, elsewhere=elsewhere)
+            state = run.state
         if state.stage in ON_ENTER and self.wake is not None:
             self.wake(address)
         elif state.stage in ON_ENTER:
@@ -202,9 +205,10 @@ class MaintenancePass:
         for tick in ticks:
             box = boxes.get(tick.label)
             if box is not None and tick.at > box.at:
-                async with self.host.open_context(self.repository.thread(tracked.issue)) as context:
-                    state = await offer_again(context, await read_state(context), box.finding, tick.by.login)
-                tracked = _tracking_issue(tracked.issue, state)
+                async with self.host.open_run(self.repository.thread(tracked.issue)) as run:
+                    await run.read()
+                    await offer_again(run, box.finding, tick.by.login)
+                tracked = _tracking_issue(tracked.issue, run.state)
         return tracked
 
     def _next_occurrence(self, task: MaintenanceTask, history: TaskHistory, tick: Tick | None) -> Occurrence | None:

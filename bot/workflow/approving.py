@@ -20,9 +20,7 @@ from bot.core.errors import Transient
 from bot.core.gate import Stage
 from bot.core.moves import Approved, Drifted, Expired, MoveEvent, Rejected, Stopped, Withdrawn
 from bot.core.notes import Explained
-from bot.core.thread.state import ThreadState
-from bot.workflow.journal import append_notes, take_over
-from bot.workflow.thread_context import ThreadContext
+from bot.workflow.thread_run import ThreadRun
 
 _ENDS: Final[Mapping[VerdictOutcome, tuple[type[Rejected | Drifted | Expired], Stage]]] = {
     VerdictOutcome.REJECTED: (Rejected, Stage.REJECTED),
@@ -31,47 +29,47 @@ _ENDS: Final[Mapping[VerdictOutcome, tuple[type[Rejected | Drifted | Expired], S
 }
 
 
-async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:
+async def evaluate_plan(run: ThreadRun) -> MoveEvent | None:
     """Evaluate the plan that is shown. None while it is pending, so that the thread rests.
 
     Raises Transient if something that decides could not be looked up, so that the thread is checked again soon.
     """
-    snapshot = await live_snapshot(context, state)
-    verdict, proof = prove(state.plan.current, snapshot, context.policy, context.resources.clock.now())
+    snapshot = await live_snapshot(run)
+    verdict, proof = prove(run.state.plan.current, snapshot, run.policy, run.clock.now())
     if any(why.reason is Reason.LOOKUP_FAILED for why in verdict.reasons):
-        raise Transient(REASONS[Reason.LOOKUP_FAILED], where=f"plan {state.plan.current.plan}", fix="try again")
+        raise Transient(REASONS[Reason.LOOKUP_FAILED], where=f"plan {run.state.plan.current.plan}", fix="try again")
     reasons, by = comment.reasons(verdict), tuple(actor.login for actor in verdict.by)
     if proof is not None:
-        rests_on = _evidence(context, state, snapshot, verdict)
+        rests_on = _evidence(run, snapshot, verdict)
         if not by:  # the configuration approved it: record who merged that
-            rests_on = replace(rests_on, change=await context.tasks.configuration_change())
+            rests_on = replace(rests_on, change=await run.tasks.configuration_change())
         return Approved(reasons=reasons, by=by, approved_at=proof.at, digest=proof.document.digest, evidence=rests_on)
     if verdict.outcome in _ENDS:
         end, stage = _ENDS[verdict.outcome]
-        why = _evidence(context, state, snapshot, verdict) if end is Rejected else None
-        return end(reasons=reasons, by=by, detail=reasons, owes=context.outcome_text(stage, reasons), evidence=why)
-    await _explain(context, state, verdict)
+        why = _evidence(run, snapshot, verdict) if end is Rejected else None
+        return end(reasons=reasons, by=by, detail=reasons, owes=run.outcome_text(stage, reasons), evidence=why)
+    await _explain(run, verdict)
     return None
 
 
-def _evidence(context: ThreadContext, state: ThreadState, snapshot: Snapshot, verdict: Verdict) -> DecisionEvidence:
-    configuration = context.settings.configuration
-    return decision_evidence(state.plan.current, snapshot, context.policy, verdict, configuration=configuration)
+def _evidence(run: ThreadRun, snapshot: Snapshot, verdict: Verdict) -> DecisionEvidence:
+    configuration = run.settings.configuration
+    return decision_evidence(run.state.plan.current, snapshot, run.policy, verdict, configuration=configuration)
 
 
-async def stop_move(context: ThreadContext, state: ThreadState) -> Stopped | None:
+async def stop_move(run: ThreadRun) -> Stopped | None:
     """Return the move that stops running work if an approver rejected its plan or the thread was closed, else None.
 
     Both count even if the plan became stale meanwhile: a branch that drifted must not keep the work going.
     """
-    snapshot = await live_snapshot(context, state)
+    snapshot = await live_snapshot(run)
     if not snapshot.open:
-        return Stopped(owes=reply_text.thread_closed(context.settings.mention))
-    by = tuple(actor.login for actor in rejecters(state.plan.current, snapshot, context.policy))
-    return Stopped(by=by, owes=reply_text.work_stopped(", ".join(by), context.settings.mention)) if by else None
+        return Stopped(owes=reply_text.thread_closed(run.settings.mention))
+    by = tuple(actor.login for actor in rejecters(run.state.plan.current, snapshot, run.policy))
+    return Stopped(by=by, owes=reply_text.work_stopped(", ".join(by), run.settings.mention)) if by else None
 
 
-def withdrawal_move(context: ThreadContext, state: ThreadState, verdict: Verdict) -> Withdrawn:
+def withdrawal_move(run: ThreadRun, verdict: Verdict) -> Withdrawn:
     """Return the move that withdraws an approval that no longer stands. It owes a text if the plan waits again.
 
     If the verdict ends the plan, the move after this one owes the text. A failed look-up owes none.
@@ -79,53 +77,55 @@ def withdrawal_move(context: ThreadContext, state: ThreadState, verdict: Verdict
     failed = any(why.reason is Reason.LOOKUP_FAILED for why in verdict.reasons)
     if verdict.outcome is not VerdictOutcome.PENDING or failed:
         return Withdrawn()
-    owes = reply_text.approval_withdrawn(state.plan.current, verdict, context.settings.mention)
+    owes = reply_text.approval_withdrawn(run.state.plan.current, verdict, run.settings.mention)
     return Withdrawn(reasons=comment.reasons(verdict), owes=owes)
 
 
-async def _explain(context: ThreadContext, state: ThreadState, verdict: Verdict) -> None:
+async def _explain(run: ThreadRun, verdict: Verdict) -> None:
     """Post why the plan waits if the reason changed. Only the job that journals its presence first posts (E4)."""
-    if verdict.needs_explanation and (reasons := comment.reasons(verdict)) != state.plan.posted_explanation:
-        state = await take_over(context, state)
-        await context.dialogue.explain(state.plan.current, verdict)
-        await append_notes(context, state, Explained(reasons=reasons))
+    if verdict.needs_explanation and (reasons := comment.reasons(verdict)) != run.state.plan.posted_explanation:
+        await run.take_over()
+        await run.dialogue.explain(run.state.plan.current, verdict)
+        await run.note(Explained(reasons=reasons))
 
 
-async def evaluate_live(context: ThreadContext, state: ThreadState) -> tuple[Verdict, ApprovedPlan | None]:
+async def evaluate_live(run: ThreadRun) -> tuple[Verdict, ApprovedPlan | None]:
     """Take one live snapshot and evaluate it. The proof is None unless the verdict is an approval."""
-    return prove(state.plan.current, await live_snapshot(context, state), context.policy, context.resources.clock.now())
+    return prove(run.state.plan.current, await live_snapshot(run), run.policy, run.clock.now())
 
 
-async def live_snapshot(context: ThreadContext, state: ThreadState) -> Snapshot:
+async def live_snapshot(run: ThreadRun) -> Snapshot:
     """Return a live snapshot, with what only the journal knows: the requesters, the number of plans, and whether the
     thread was closed after the last request. A request on a closed thread, such as one closed by a merge, stands."""
-    plan, request, pushed = state.plan, state.request, state.work.pushing.commit if state.work.pushing else ""
-    live = await context.dialogue.snapshot(
-        plan.current, plan.comment, onto=request.onto, pushed=pushed, begun=state.approval.work_begun_lines
+    state = run.state
+    plan, onto, pushing = state.plan, state.request.onto, state.work.pushing
+    pushed = "" if pushing is None else pushing.commit
+    live = await run.dialogue.snapshot(
+        plan.current, plan.comment, onto=onto, pushed=pushed, begun=state.approval.work_begun_lines
     )
-    standing = await _standing_approval(context, state)
+    standing = await _standing_approval(run)
     is_open = live.open or (live.closed_at is not None and live.closed_at <= state.heard.last_request_at)
     return replace(live, open=is_open, requesters=state.requesters, plans=plan.versions, standing=standing)
 
 
-def may_stand(context: ThreadContext, state: ThreadState) -> bool:
+def may_stand(run: ThreadRun) -> bool:
     """Return whether the configuration at the start of the check may approve the thread's newest request.
 
     The planner is then shown nothing that people said on the thread.
     """
-    history = state.task
-    task = context.settings.tasks.get(history.task) if history is not None else None
+    history = run.state.task
+    task = run.settings.tasks.get(history.task) if history is not None else None
     if history is None or task is None or not task.standing:
         return False
     return bool(history.planned) and history.planned == history.approved
 
 
-async def _standing_approval(context: ThreadContext, state: ThreadState) -> Standing | None:
+async def _standing_approval(run: ThreadRun) -> Standing | None:
     """Return the standing approval of the thread's task on the default branch now; None if there is none."""
-    history = state.task
-    if history is None or not may_stand(context, state):
+    history = run.state.task
+    if history is None or not may_stand(run):
         return None
-    task = await context.read_task(history.task)
+    task = await run.rules.read_task(history.task)
     if task is None or not task.standing:
         return None
-    return Standing(task.name, task.paths, context.settings.hosts, asked_before=task.digest == history.approved)
+    return Standing(task.name, task.paths, run.settings.hosts, asked_before=task.digest == history.approved)

@@ -19,39 +19,36 @@ from bot.core.thread.state import ThreadState
 from bot.core.transcript import pending_calls
 from bot.core.turn import Acknowledgment, Turn
 from bot.workflow.approving import stop_move
-from bot.workflow.journal import append_notes, read_state, take_over
-from bot.workflow.thread_context import ThreadContext
+from bot.workflow.thread_run import ThreadRun
 
 # --- Returns the move with which a session asks people, and delivers their answer to the session (L8) ----------------
 
 
-async def question_move(context: ThreadContext, state: ThreadState, session: Session) -> Asked | None:
+async def question_move(run: ThreadRun, session: Session) -> Asked | None:
     """Return the move that asks people, if the session waits for an answer that nobody has given yet, else None.
 
     Saves the transcript first, so that the answer finds the call that waits for it.
     """
-    asking = pending_question(session) if _reply(state, session) is None else None
+    asking = pending_question(session) if _reply(run.state, session) is None else None
     if asking is None:
         return None
     if asking.matter is AskKind.PERMISSION:
         asking = replace(asking, meaning=await explain_permission(session.context.light, asking))
-    await context.resources.transcripts.save()
+    await run.resources.transcripts.save()
     return Asked(asking=asking, session=session.id)
 
 
-async def deliver_reply(
-    context: ThreadContext, state: ThreadState, session: Session, additions: Sequence[str] = ()
-) -> str:
+async def deliver_reply(run: ThreadRun, session: Session, additions: Sequence[str] = ()) -> str:
     """Deliver people's answer to a session, with the `additions` that they made to the request.
 
     Return the id of the call that they permitted and that must now run, or "".
     """
-    reply = _reply(state, session)
+    reply = _reply(run.state, session)
     if reply is None:
         release(session)
         return ""
-    if state.question.comment:
-        await context.dialogue.fold_question(state.question.comment)
+    if run.state.question.comment:
+        await run.dialogue.fold_question(run.state.question.comment)
     if reply.grant in {Grant.ONCE, Grant.PLAN}:
         return reply.call
     session.answer(reply.call, escape_reminders(reply.reply or ""), is_error=reply.is_error, reminders=additions)
@@ -72,31 +69,31 @@ def _reply(state: ThreadState, session: Session) -> Replied | Instructed | None:
 #   was never edited, because nobody else's words may steer approved work.
 
 
-async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:
+async def ask_people(run: ThreadRun) -> MoveEvent | None:
     """Show the question exactly once, and look for its answer. Returns None while there is none."""
-    if not context.resources.availability.answers:
-        return _resume_move(state, NOBODY)
-    if state.has_approved_work and (stop := await stop_move(context, state)) is not None:
+    if not run.resources.availability.answers:
+        return _resume_move(run.state, NOBODY)
+    if run.state.has_approved_work and (stop := await stop_move(run)) is not None:
         return stop
-    if context.resources.clock.now() >= _expires(context, state):
-        return Expired(owes=reply_text.question_expired(context.settings.expires_days, context.settings.mention))
-    asking = state.question.asking
-    shown = state.question.shown or await _post_question(context, state)
-    rules = _rules(context, state)
-    answers = await context.dialogue.answers(asking, shown.question, who=_who_may_answer(state), may=rules.may)
+    if run.clock.now() >= _expires(run):
+        return Expired(owes=reply_text.question_expired(run.settings.expires_days, run.settings.mention))
+    asking = run.state.question.asking
+    shown = run.state.question.shown or await _post_question(run)
+    rules = _rules(run)
+    answers = await run.dialogue.answers(asking, shown.question, who=_who_may_answer(run.state), may=rules.may)
     if not answers.complete:
         raise Transient("not everything that can be an answer could be read", where="question", fix="try again")
-    if not answers.open and await context.dialogue.closed_since(state.heard.last_request_at):
-        return Stopped(owes=thread_closed(context.settings.mention))
+    if not answers.open and await run.dialogue.closed_since(run.state.heard.last_request_at):
+        return Stopped(owes=thread_closed(run.settings.mention))
     if answers.gone:
-        await _post_question(context, state)
+        await _post_question(run)
     reply, findings = find_reply(asking, replace(answers, open=True), rules)
     if reply is not None:
         if reply.turn:
-            await context.dialogue.acknowledge(Turn(reply.turn, reply.by, reply.words, reply.at), Acknowledgment.SEEN)
-        return _resume_move(state, reply_text.reply_text(asking, reply), reply)
+            await run.dialogue.acknowledge(Turn(reply.turn, reply.by, reply.words, reply.at), Acknowledgment.SEEN)
+        return _resume_move(run.state, reply_text.reply_text(asking, reply), reply)
     if findings:
-        await context.dialogue.explain_ignored_answers(reply_text.not_counted(findings), state.gate.ask)
+        await run.dialogue.explain_ignored_answers(reply_text.not_counted(findings), run.state.gate.ask)
     return None
 
 
@@ -106,13 +103,13 @@ def may_be_answer(state: ThreadState, turn: Turn) -> bool:
     return shown is not None and turn.key.startswith("comment-") and turn.at > shown.question_at
 
 
-async def _post_question(context: ThreadContext, state: ThreadState) -> Shown:
+async def _post_question(run: ThreadRun) -> Shown:
     """Show the question and journal where. Raises Conflict if another job takes the thread over first."""
-    await take_over(context, state)
-    proposed = await context.dialogue.ask(state.question.asking, state.gate.ask, who=_who_may_answer(state))
-    at = proposed.at or context.resources.clock.now()
-    shown = Shown(ask=state.gate.ask, question=proposed.id, question_url=proposed.url, question_at=at)
-    await append_notes(context, await read_state(context), shown)
+    await run.take_over()
+    proposed = await run.dialogue.ask(run.state.question.asking, run.state.gate.ask, who=_who_may_answer(run.state))
+    at = proposed.at or run.clock.now()
+    shown = Shown(ask=run.state.gate.ask, question=proposed.id, question_url=proposed.url, question_at=at)
+    await run.beside().note(shown)
     return shown
 
 
@@ -137,25 +134,25 @@ def _resume_move(state: ThreadState, text: str, reply: Reply | None = None) -> R
     )
 
 
-def _expires(context: ThreadContext, state: ThreadState) -> datetime:
+def _expires(run: ThreadRun) -> datetime:
     """Return when the question expires: after as many days as a plan; in approved work, with its plan at the latest."""
-    end = state.question.asked_at + timedelta(days=context.settings.expires_days)
-    return min(end, state.plan.current.expires) if state.has_approved_work else end
+    end = run.state.question.asked_at + timedelta(days=run.settings.expires_days)
+    return min(end, run.state.plan.current.expires) if run.state.has_approved_work else end
 
 
 def _who_may_answer(state: ThreadState) -> str:
     return reply_text.WHO_MAY_STEER if state.has_approved_work else reply_text.WHO_MAY_ASK
 
 
-def _rules(context: ThreadContext, state: ThreadState) -> AnswerRules:
+def _rules(run: ThreadRun) -> AnswerRules:
     """Return the rules that decide whose answer counts."""
-    policy, settings = context.policy, context.settings
+    policy, state = run.policy, run.state
 
     def may_steer(who: Author) -> bool:
         second = not policy.four_eyes or who.actor.id not in state.requesters
         return second and policy.may_decide(who.actor, who.role, listed=who.listed)
 
     def may_ask(who: Author) -> bool:
-        return who.actor.id != policy.bot and settings.askers.may_ask(who.actor, who.role)
+        return who.actor.id != policy.bot and run.settings.askers.may_ask(who.actor, who.role)
 
     return AnswerRules(may_steer if state.has_approved_work else may_ask, state.has_approved_work)

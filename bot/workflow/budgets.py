@@ -18,36 +18,38 @@ from bot.core.notes import Spent
 from bot.core.thread.state import ThreadState
 from bot.core.work import Consumption
 from bot.ports import Entry
-from bot.workflow.journal import append_notes, fold, read_state
-from bot.workflow.thread_context import ThreadContext
+from bot.workflow.thread_run import ThreadRun
 
 # --- The budget of a thread over all its sessions, and an estimate of what its next work will cost (budget.*) --------
-# The command `budget N` raises the budget of one thread. `day_budget.py` holds that of a repository for one day.
 
 
-def bind_budgets(context: ThreadContext, state: ThreadState) -> None:
+def bind_budgets(run: ThreadRun) -> None:
     """Limit the session to its own budget and to what is left of its thread's budget."""
-    ledger = context.resources.ledger
-    elsewhere = max(0.0, (state.costs.total_usd or 0.0) - ledger.cost_usd)
-    remaining = max(0.0, _of_thread(context, state) - elsewhere)
-    ledger.budget_usd = min(state.costs.budget_usd or context.settings.budget_usd, remaining)
+    ledger = run.resources.ledger
+    elsewhere = max(0.0, (run.state.costs.total_usd or 0.0) - ledger.cost_usd)
+    remaining = max(0.0, _of_thread(run) - elsewhere)
+    ledger.budget_usd = min(run.state.costs.budget_usd or run.settings.budget_usd, remaining)
 
 
-async def limit_move(context: ThreadContext, state: ThreadState) -> Limited | None:
+async def limit_move(run: ThreadRun) -> Limited | None:
     """Return the move that ends the work if the thread's or the shared budget has nothing left, else None."""
-    spent, budget = state.costs.total_usd or 0.0, _of_thread(context, state)
+    spent, budget = run.state.costs.total_usd or 0.0, _of_thread(run)
     if spent >= budget:
         reason = f"this thread has spent ${spent:.2f} of its budget of ${budget:.2f} (budget.thread_usd)"
     else:
-        reason = await context.resources.shared_budget.refusal_reason()
-        context.resources.ledger.reason = reason  # "" also clears the reason of a day that is over
-    return context.limit_move(reason) if reason else None
+        reason = await run.resources.shared_budget.refusal_reason()
+        run.resources.ledger.reason = reason  # "" also clears the reason of a day that is over
+    return run.limit_move(reason) if reason else None
 
 
-async def book_stopped(context: ThreadContext, session: SessionId, used: Consumption) -> None:
+async def book_stopped(run: ThreadRun, session: SessionId, used: Consumption) -> None:
     """Journal what a stopped session used, which returns no answer that could carry it."""
-    if used.dollars and (later := await read_state(context)).gate.stage is Stage.STOPPED:
-        await append_notes(context, later, spent_note(session, used, context.settings.model))
+    if not used.dollars:
+        return
+    run = run.beside()
+    await run.read()
+    if run.state.stage is Stage.STOPPED:
+        await run.note(spent_note(session, used, run.settings.model))
 
 
 def spent_note(session: SessionId, used: Consumption, model: str) -> Spent:
@@ -61,16 +63,18 @@ def spent_note(session: SessionId, used: Consumption, model: str) -> Spent:
     )
 
 
-async def estimate_cost(context: ThreadContext, state: ThreadState, planning_usd: float) -> str:
+async def estimate_cost(run: ThreadRun, planning_usd: float) -> str:
     """Return a rough estimate of what the work of a new plan will cost, from the journals of a day."""
-    if not context.resources.ledger.is_priced:
+    if not run.resources.ledger.is_priced:
         return comment.UNPRICED
     try:
-        threads = await context.journal.since(context.resources.clock.now() - timedelta(days=1))
+        threads = await run.journal.port.since(run.clock.now() - timedelta(days=1))
     except Transient:
         threads = {}
     costs = [cost for entries in threads.values() for cost in _execution_costs(entries)]
-    return comment.estimate(costs, state.costs.by_session.get(state.request.planning_session, 0.0) + planning_usd)
+    return comment.estimate(
+        costs, run.state.costs.by_session.get(run.state.request.planning_session, 0.0) + planning_usd
+    )
 
 
 def _execution_costs(entries: Sequence[Entry]) -> list[float]:
@@ -84,8 +88,8 @@ def _execution_costs(entries: Sequence[Entry]) -> list[float]:
     return [costs[session] for session in executions & costs.keys()]
 
 
-def _of_thread(context: ThreadContext, state: ThreadState) -> float:
-    return max(context.settings.thread_usd, state.costs.budget_usd)
+def _of_thread(run: ThreadRun) -> float:
+    return max(run.settings.thread_usd, run.state.costs.budget_usd)
 
 
 # --- The budget of a repository for one day (UTC), over all sessions of all its threads (budget.repository_day_usd)
@@ -99,24 +103,19 @@ SHARE: Final = 0.1
 """A session journals its cost when it is this share of what is left of the day."""
 
 
-async def share_day_budget(context: ThreadContext, state: ThreadState, session: SessionId) -> ThreadContext:
-    """Return the context with a budget that limits the session to what is left of the repository's day.
-
-    Returns the same context if there is no budget for a day. Raises Transient if the journals cannot be read.
-    """
-    if context.settings.day_usd is None:
-        return context
-    day = DayBudget(context, state, session, context.settings.day_usd)
-    await day.read()
-    return replace(context, resources=replace(context.resources, shared_budget=day))
+async def share_day_budget(run: ThreadRun, session: SessionId) -> None:
+    """Limit the session to what is left of the repository's day. Raises Transient if the journals cannot be read."""
+    if run.settings.day_usd is not None:
+        day = DayBudget(run.beside(), session, run.settings.day_usd)
+        await day.read()
+        run.resources = replace(run.resources, shared_budget=day)
 
 
 @dataclass(slots=True)
 class DayBudget(SharedBudget):
     """The budget of one session: what its repository has spent today, as far as the session knows."""
 
-    context: ThreadContext
-    state: ThreadState
+    run: ThreadRun
     session: SessionId
     budget_usd: float
     _journaled: float = 0.0
@@ -128,13 +127,13 @@ class DayBudget(SharedBudget):
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self._spent_before = self.context.resources.ledger.own
-        self._journaled_of_session = self.state.costs.consumption(self.session)
+        self._spent_before = self.run.resources.ledger.own
+        self._journaled_of_session = self.run.state.costs.consumption(self.session)
 
     async def refusal_reason(self) -> str:
         """Return why no further call may be made, or "". If the journals cannot be read, the last reading counts."""
         async with self._lock:
-            settings, clock = self.context.settings, self.context.resources.clock
+            settings, clock = self.run.settings, self.run.clock
             if self._matters() or clock.monotonic() - self._read_at >= settings.watch_seconds:
                 with suppress(Transient):
                     await self.read()
@@ -143,13 +142,13 @@ class DayBudget(SharedBudget):
 
     async def read(self) -> None:
         """Read the costs that all threads journaled today."""
-        clock = self.context.resources.clock
+        clock = self.run.clock
         self._read_at, midnight = clock.monotonic(), clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-        threads = await self.context.journal.since(midnight)
+        threads = await self.run.journal.port.since(midnight)
         entries = (entry for journal in threads.values() for entry in journal if entry.at >= midnight)
         self._journaled = sum(event.cost_usd or 0.0 for _, event in decode_entries(entries))
-        if own := threads.get(self.context.location.thread):
-            self._carry(fold(self.context, own))
+        if own := threads.get(self.run.location.thread):
+            self._carry(self.run.journal.fold(own))
 
     @property
     def reason(self) -> str:
@@ -163,7 +162,7 @@ class DayBudget(SharedBudget):
     @property
     def _own(self) -> Consumption:
         """The part of this session's consumption that is not journaled."""
-        return self.context.resources.ledger.own - self._spent_before
+        return self.run.resources.ledger.own - self._spent_before
 
     def _matters(self) -> bool:
         own = self._own.usd
@@ -173,13 +172,13 @@ class DayBudget(SharedBudget):
         """Journal what this session has cost so far if that matters for the remaining budget."""
         if self._matters():
             used = self._own
-            note = spent_note(self.session, used, self.context.settings.model)
-            self.state = await append_notes(self.context, self.state, note)
+            note = spent_note(self.session, used, self.run.settings.model)
+            await self.run.note(note)
             self._journaled += used.dollars
-            self._carry(self.state)
+            self._carry(self.run.state)
 
     def _carry(self, state: ThreadState) -> None:
         """Update the journaled consumption of this session, also for an entry whose append seemed to fail."""
         recorded = self._journaled_of_session.higher(state.costs.consumption(self.session))
-        self.context.resources.ledger.carried += recorded - self._journaled_of_session
+        self.run.resources.ledger.carried += recorded - self._journaled_of_session
         self._journaled_of_session = recorded

@@ -11,42 +11,30 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 from bot.core.errors import CanaryShown, Conflict, PlangateError, Refused, Unreadable, Unwritable
 from bot.core.gate import ON_ENTER, Effect
 from bot.core.moves import Instructed, MoveEvent, Planned, Replied
+from bot.core.names import thread_ref
 from bot.core.reply_text import configuration_error
 from bot.core.thread.state import ThreadState
-from bot.workflow import (
-    approving,
-    asking,
-    executing,
-    intake,
-    main_session,
-    maintaining,
-    outbox,
-    planning,
-    proposing,
-    publishing,
-)
+from bot.workflow import approving, asking, executing, intake, maintaining, outbox, planning, publishing
 from bot.workflow.budgets import book_stopped, estimate_cost, limit_move, share_day_budget
-from bot.workflow.journal import append_move, flush_notes, read_state, take_over
 from bot.workflow.main_session import session_of
-from bot.workflow.thread_context import ThreadContext, may_ask
+from bot.workflow.thread_run import ThreadRun
 
-StageVerb = Callable[[ThreadContext, ThreadState], Awaitable[MoveEvent | None]]
+StageVerb = Callable[[ThreadRun], Awaitable[MoveEvent | None]]
 
 VERBS: Final[Mapping[Effect, StageVerb]] = MappingProxyType(
     {
-        Effect.PLANNING: planning.perform,
-        Effect.PROPOSING: proposing.perform,
-        Effect.APPROVING: approving.perform,
-        Effect.EXECUTING: executing.perform,
-        Effect.PUBLISHING: publishing.perform,
-        Effect.ASKING: asking.perform,
+        Effect.PLANNING: planning.make_plan,
+        Effect.PROPOSING: planning.propose_plan,
+        Effect.APPROVING: approving.evaluate_plan,
+        Effect.EXECUTING: executing.execute_plan,
+        Effect.PUBLISHING: publishing.publish_work,
+        Effect.ASKING: asking.ask_people,
     }
 )
 
@@ -57,35 +45,35 @@ _LISTEN_TRIES: Final = 8
 """How often `read_comments` tries again because another process wrote to the journal."""
 
 
-async def check_thread(context: ThreadContext) -> ThreadState:
+async def check_thread(run: ThreadRun) -> ThreadState:
     """Work on a thread until it rests, and return its state. Safe to call at any time, any number of times.
 
     Raises Conflict if another process moved the thread, and Transient if a service failed. Also raises Transient if
     somebody's role could not be looked up, after everything else is done: their words wait for the next check.
     """
-    state = await _journal_turns(context)
-    if state.task is not None:
-        context = replace(context, settings=context.settings.for_task(state.task.task))
-    state = await maintaining.request_fix(context, state)
+    await _journal_turns(run)
+    if run.state.task is not None:
+        run.settings = run.settings.for_task(run.state.task.task)
+    await maintaining.request_fix(run)
     try:
-        while not context.settings.refusal:
-            state = await _advance(context, state)
-            if not state.can_begin_kept_turn:
-                break
-            state = await intake.begin_kept_turn(context, state)
-        if context.settings.refusal:
-            state = await outbox.notice_configuration_error(context, state)
-        state = await flush_notes(context, state)
+        if run.settings.refusal:
+            await outbox.notice_configuration_error(run)
+        else:
+            await _perform_effects(run)
+            while run.state.can_begin_kept_turn:
+                await intake.begin_kept_turn(run)
+                await _perform_effects(run)
+        await run.flush()
     except (PlangateError, asyncio.CancelledError):
         with suppress(PlangateError):  # raise the first error; save now, as the disk may be gone at the next check (L9)
-            await context.resources.transcripts.save()
+            await run.resources.transcripts.save()
         raise
-    await context.resources.transcripts.save()
-    intake.require_known_roles(context)
-    return state
+    await run.resources.transcripts.save()
+    intake.require_known_roles(run)
+    return run.state
 
 
-async def read_comments(context: ThreadContext) -> ThreadState:
+async def read_comments(run: ThreadRun) -> ThreadState:
     """Take in what people said, and nothing more, while another check works on the thread.
 
     A stop, a rejection, or closing the thread stops that check. If that check or another reader writes to the journal
@@ -93,97 +81,107 @@ async def read_comments(context: ThreadContext) -> ThreadState:
     """
     for _ in range(_LISTEN_TRIES - 1):
         with suppress(Conflict):
-            return await _read_comments_once(context)
-    return await _read_comments_once(context)
+            return await _read_comments_once(run)
+    return await _read_comments_once(run)
 
 
-async def _read_comments_once(context: ThreadContext) -> ThreadState:
-    state = await _journal_turns(context)
-    stop = await planning.stop_move_while_waiting(context, state)
-    state = await (flush_notes(context, state) if stop is None else append_move(context, state, stop))
-    intake.require_known_roles(context)
-    return state
+async def _read_comments_once(run: ThreadRun) -> ThreadState:
+    await _journal_turns(run)
+    stop = await planning.stop_move_while_waiting(run)
+    await (run.flush() if stop is None else run.append(stop))
+    intake.require_known_roles(run)
+    return run.state
 
 
-async def _journal_turns(context: ThreadContext) -> ThreadState:
-    """Take in what people said, and post the replies that need no session."""
-    await context.dialogue.acknowledge_reported(may_ask=partial(may_ask, context))
+async def _journal_turns(run: ThreadRun) -> None:
+    """Read the journal, take in what people said, and post the replies that need no session."""
+    await run.dialogue.acknowledge_reported(may_ask=run.may_ask)
     try:
-        before = await read_state(context)
+        await run.read()
     except Unreadable:
-        await outbox.notice_unreadable_journal(context)
+        await outbox.notice_unreadable_journal(run)
         raise
-    if not before.position:  # transcripts stored here belong to a thread that was deleted
-        await asyncio.to_thread(context.resources.transcripts.set_aside)
+    if not run.state.position:  # transcripts stored here belong to a thread that was deleted
+        await asyncio.to_thread(run.resources.transcripts.set_aside)
     try:
-        return await outbox.post_replies(context, await intake.journal_turns(context, before))
+        await intake.journal_turns(run)
+        await outbox.post_replies(run)
     except Unwritable as error:
-        await outbox.notice_without_journal(context, configuration_error(str(error)))
+        await outbox.notice_without_journal(run, configuration_error(str(error)))
         raise
 
 
-async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
+async def _perform_effects(run: ThreadRun) -> None:
     """Perform effects until the stage has none, or until one waits for people or for a slot. Then post what is owed."""
-    while (effect := ON_ENTER.get(state.stage)) is not None:
-        if effect not in _WAITING_EFFECTS:  # a thread that waits for people belongs to no process
-            state = await take_over(context, state)
-        if effect in _SESSION_EFFECTS:  # a session takes long: first journal what was deferred
-            state = await flush_notes(context, state)
-        move = await _perform_effect(context, state, effect)
-        if move is not None:
-            state = await append_move(context, state, move)
-            if isinstance(move, Replied | Instructed):
-                state = await _journal_turns(context)  # turns that might have been the answer have waited
+    while (effect := ON_ENTER.get(run.state.stage)) is not None:
+        before = run.state.gate
+        move = await _perform_effect(run, effect)
+        if move is None:  # it waits, or somebody moved the thread meanwhile
+            await run.flush()
+            await run.read()
+            if run.state.gate == before:
+                break
             continue
-        before = (await flush_notes(context, state)).gate
-        state = await read_state(context)
-        if state.gate == before:
-            break  # the effect waits, and nobody moved the thread meanwhile
+        if run.state.gate != before:
+            raise Conflict("somebody moved the thread", where=thread_ref(run.location.thread), fix="try again")
+        await run.append(move)
+        if isinstance(move, Replied | Instructed):
+            await _journal_turns(run)  # turns that might have been the answer have waited
     if effect not in _SESSION_EFFECTS:  # those end their wait themselves, or still wait
-        state = await planning.end_wait(context, state)
-    return await outbox.notice_void_plan(context, await outbox.post_outcomes(context, state))
+        await planning.end_wait(run)
+    await outbox.post_outcomes(run)
+    await outbox.notice_void_plan(run)
 
 
-async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Effect) -> MoveEvent | None:
+async def _perform_effect(run: ThreadRun, effect: Effect) -> MoveEvent | None:
     """Perform one effect, and return its move with what it cost; None for no move. A refusal fails the work (PR3)."""
-    ledger = context.resources.ledger
-    earlier = ledger.own
+    before = run.state.gate
+    if effect not in _WAITING_EFFECTS:  # a thread that waits for people belongs to no process
+        await run.take_over()
+    if effect in _SESSION_EFFECTS:  # a session takes long: first journal what was deferred
+        await run.flush()
+    if run.state.gate != before:
+        return None  # what was deferred was journaled after somebody's move, such as a stop
+    ledger, earlier = run.resources.ledger, run.resources.ledger.own
     try:
-        move = await _run_verb(context, state, effect)
+        move = await _run_verb(run, effect)
     except Refused as error:
         if not isinstance(error, CanaryShown):  # a canary is journaled as a failure, even at a terminal
-            context.dialogue.interrupt(error)
-        move = context.failure_move(str(error))
+            run.dialogue.interrupt(error)
+        move = run.failure_move(str(error))
     used = ledger.own - earlier
     if move is None:
-        await book_stopped(context, session_of(context, state), used)
+        await book_stopped(run, session_of(run), used)
         return None
     if isinstance(move, Planned):
-        move = replace(move, estimate=await estimate_cost(context, state, used.dollars))
+        move = replace(move, estimate=await estimate_cost(run, used.dollars))
     if not (used.dollars or used.tokens_input or used.tokens_output):
         return move
     return replace(
         move,
         cost_usd=used.dollars or None,
-        session=session_of(context, state),
-        model=move.model or context.settings.model,
+        session=session_of(run),
+        model=move.model or run.settings.model,
         tokens_input=used.tokens_input,
         tokens_output=used.tokens_output,
     )
 
 
-async def _run_verb(context: ThreadContext, state: ThreadState, effect: Effect) -> MoveEvent | None:
+async def _run_verb(run: ThreadRun, effect: Effect) -> MoveEvent | None:
     """Run the verb of an effect. A verb that runs a session first needs a free slot and something left to spend."""
+    before = run.state.gate
     if effect in _SANDBOX_EFFECTS:
-        await context.before_work()
-    if effect not in _SESSION_EFFECTS:
-        return await VERBS[effect](context, state)
-    if (failed := await main_session.failure_move(context, state)) is not None:
-        return failed
-    if not context.begin_session():
-        return await planning.wait_for_session(context, state)
-    await context.before_step()
-    state = await planning.end_wait(context, state)
-    context = await share_day_budget(context, state, session_of(context, state))
-    limited = await limit_move(context, state)
-    return limited or await VERBS[effect](context, state)
+        await run.control.before_work()
+    if effect in _SESSION_EFFECTS:
+        if (failed := await publishing.hindrance_move(run)) is not None:
+            return failed
+        if not run.control.begin_session():
+            return await planning.wait_for_session(run)
+        await run.control.before_step()
+        await planning.end_wait(run)
+        if run.state.gate != before:
+            return None
+        await share_day_budget(run, session_of(run))
+        if (limited := await limit_move(run)) is not None:
+            return limited
+    return await VERBS[effect](run)

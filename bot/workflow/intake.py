@@ -1,6 +1,6 @@
 """Takes in what people said since the journal's last turn, and what a request begins on."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -20,6 +20,7 @@ from bot.core.thread.state import ThreadState
 from bot.core.turn import (
     Acknowledgment,
     Command,
+    Role,
     Turn,
     UnknownCommand,
     Verb,
@@ -30,19 +31,10 @@ from bot.core.turn import (
 )
 from bot.workflow.approving import live_snapshot
 from bot.workflow.asking import may_be_answer
-from bot.workflow.journal import append_move, append_notes, defer_notes, flush_notes, read_state, restart
-from bot.workflow.thread_context import (
-    ThreadContext,
-    is_over_quota,
-    may_act,
-    may_approve,
-    may_ask,
-    may_command,
-    working_mode,
-)
+from bot.workflow.thread_run import ThreadRun
 
-# --- A request: the commit that it begins on, its text if it repeats an earlier one, and the names of its branch and
-#     pull request
+# --- A request: the commit that it begins on, its text if it repeats an earlier one, and the names of its branch
+#     and pull request
 # The same journal always gives the same names.
 
 
@@ -62,13 +54,13 @@ class RequestStart:
         return Requested(said=turn, beside=beside, base=self.base, title=self.title, onto=self.onto)
 
 
-async def find_start(context: ThreadContext, state: ThreadState) -> RequestStart:
+async def find_start(run: ThreadRun) -> RequestStart:
     """Return what a request begins on: the thread's or its round's open pull request, else the base (PR2)."""
-    place, published = context.location, state.work.published
+    place, published = run.location, run.state.work.published
     start = RequestStart(place.base, place.title, place.branch)
     if published is None:
         return start
-    head = await context.pulls.head(published.pull_number)
+    head = await run.pulls.head(published.pull_number)
     if head is None:
         return replace(start, closes_round=True)
     return replace(start, base=head, onto=published.branch)
@@ -96,33 +88,32 @@ def addition_text(entry: RequestEntry) -> str:
     return f"@{entry.said.actor.login} adds: {entry.said.text}"
 
 
-def thread_title(context: ThreadContext, state: ThreadState) -> str:
+def thread_title(run: ThreadRun) -> str:
     """Return the redacted title of the thread as it was at the request, so that an edit makes no second branch."""
-    title = state.request.current.title
-    return context.redactor.redact(context.location.title if title is None else title)
+    title = run.state.request.current.title
+    return run.redactor.redact(run.location.title if title is None else title)
 
 
-def pull_title(context: ThreadContext, state: ThreadState) -> str:
+def pull_title(run: ThreadRun) -> str:
     """Return the redacted title of the finished work, or the thread's title if it has none."""
-    return context.redactor.redact(state.work.current.title or "") or thread_title(context, state)
+    return run.redactor.redact(run.state.work.current.title or "") or thread_title(run)
 
 
-def branch_name(context: ThreadContext, state: ThreadState) -> str:
+def branch_name(run: ThreadRun) -> str:
     """Return this round's branch: the existing one, else a name made from the thread."""
-    place = context.location
-    if branch := place.branch or state.request.onto:
+    place = run.location
+    if branch := place.branch or run.state.request.onto:
         return branch
-    name = place.new_branch(thread_title(context, state), state.gate.round)
-    return (
-        f"{name}-{state.work.branch_suffix}" if state.work.branch_suffix else name
-    )  # a journal that was set back may have lost a branch of the plain name
+    name, suffix = place.new_branch(thread_title(run), run.state.gate.round), run.state.work.branch_suffix
+    return f"{name}-{suffix}" if suffix else name  # a journal that was set back may have lost the plain name's branch
 
 
-def pull_number(context: ThreadContext, state: ThreadState) -> int:
+def pull_number(run: ThreadRun) -> int:
     """Return the number of the pull request that the work adds to, or 0 if it gets a branch of its own."""
-    if context.location.branch:
-        return context.location.thread
-    return state.work.published.pull_number if state.request.onto and state.work.published is not None else 0
+    if run.location.branch:
+        return run.location.thread
+    published = run.state.work.published
+    return published.pull_number if run.state.request.onto and published is not None else 0
 
 
 # --- Detects a journal that was set back. Work on its thread continues only after an approver has decided (A4b) ------
@@ -141,57 +132,99 @@ PAUSES: Final = (0.0, 2.0, 6.0)
 """Seconds before each new reading of a journal that seems to be behind: another process may be writing to it."""
 
 
-async def require_newest(context: ThreadContext, state: ThreadState, turns: Sequence[Turn]) -> ThreadState:
-    """Return the thread's state, read again if it seemed to be behind the bot's comments.
+async def require_newest(run: ThreadRun, turns: Sequence[Turn]) -> None:
+    """Read the thread again if it seems to be behind the bot's comments.
 
     Raises Unreadable if it is behind and no approver has decided yet. The notice was posted then.
     """
-    if state.heard.forgotten_comment:
-        context.dialogue.ignore_comments_until(state.heard.forgotten_comment)
-    number = await _find_unrecorded_comment(context, state)
+    if run.state.heard.forgotten_comment:
+        run.dialogue.ignore_comments_until(run.state.heard.forgotten_comment)
+    number = await _find_unrecorded_comment(run)
     for pause in PAUSES if number else ():
-        await context.resources.clock.sleep(pause)
-        state = await read_state(context)
-        if not (number := await _find_unrecorded_comment(context, state)):
+        await run.clock.sleep(pause)
+        await run.read()
+        if not (number := await _find_unrecorded_comment(run)):
             break
-    return await _wait_for_decision(context, state, turns, number) if number else state
+    if number:
+        await _wait_for_decision(run, turns, number)
 
 
-async def _find_unrecorded_comment(context: ThreadContext, state: ThreadState) -> int:
-    return await context.dialogue.find_unrecorded_comment(state.position, state.gate.ask)
+async def _find_unrecorded_comment(run: ThreadRun) -> int:
+    return await run.dialogue.find_unrecorded_comment(run.state.position, run.state.gate.ask)
 
 
-async def _wait_for_decision(
-    context: ThreadContext, state: ThreadState, turns: Sequence[Turn], number: int
-) -> ThreadState:
+async def _wait_for_decision(run: ThreadRun, turns: Sequence[Turn], number: int) -> None:
     """Post the notice once, and continue if an approver has decided since."""
-    since = await context.dialogue.warn_of_rewind(
-        number, reply_text.journal_set_back(thread_ref(context.location.thread), context.settings.mention)
+    since = await run.dialogue.warn_of_rewind(
+        number, reply_text.journal_set_back(thread_ref(run.location.thread), run.settings.mention)
     )
-    decisions = (turn for turn in turns if turn.at > since and _decides(context, turn))
-    decision = None if context.settings.refusal else next(decisions, None)
+    decisions = (turn for turn in turns if turn.at > since and _decides(run, turn))
+    decision = None if run.settings.refusal else next(decisions, None)
     if decision is None:
         raise Unreadable(
             "the journal is older than the comments on the thread: its ref was reset or deleted",
-            where=thread_ref(context.location.thread),
+            where=thread_ref(run.location.thread),
             fix="somebody who may approve has to comment `retry` there",
         )
-    await context.dialogue.acknowledge(decision, Acknowledgment.SEEN)
-    context.dialogue.ignore_comments_until(number)
-    if state.request.newest is None:  # no request to plan again: every turn of the thread is taken in again
-        return await append_notes(
-            context, state, Heard(said=JournaledTurn.of(decision), forgotten=number, apart=number)
-        )
-    request = (await find_start(context, state)).request(renewed_request(state, decision))
-    return await restart(context, state, replace(request, forgotten=number, apart=number))
+    await run.dialogue.acknowledge(decision, Acknowledgment.SEEN)
+    run.dialogue.ignore_comments_until(number)
+    if run.state.request.newest is None:  # no request to plan again: every turn of the thread is taken in again
+        await run.note(Heard(said=JournaledTurn.of(decision), forgotten=number, apart=number))
+    else:
+        request = (await find_start(run)).request(renewed_request(run.state, decision))
+        await run.restart(replace(request, forgotten=number, apart=number))
 
 
-def _decides(context: ThreadContext, turn: Turn) -> bool:
+def _decides(run: ThreadRun, turn: Turn) -> bool:
     """Return whether a turn is a `retry` command of somebody who may approve, in a comment that was neither edited nor
     sent by mail."""
-    command = parse(turn.text.split("\n", 1)[0], context.settings.mention)
+    command = parse(turn.text.split("\n", 1)[0], run.settings.mention)
     is_retry = isinstance(command, Command) and command.verb is Verb.RETRY
-    return is_retry and not (turn.edited or turn.by_mail) and may_approve(context, turn)
+    return is_retry and not (turn.edited or turn.by_mail) and run.may_approve(turn)
+
+
+# --- Who may say what on a thread, by their role, and how often (docs/commands.md) -----------------------------------
+# Some commands do not need the right to ask: people who may approve can approve, and people can stop what they asked
+# for.
+
+
+def may_act(run: ThreadRun, turn: Turn) -> bool:
+    """Return whether the turn's author may say anything here. Called before the text is read."""
+    return any(may_command(run, turn, verb) for verb in (Verb.REVISE, Verb.APPROVE, Verb.STOP))
+
+
+def may_command(run: ThreadRun, turn: Turn, verb: Verb) -> bool:
+    """Return whether the turn's author may give this command."""
+    match verb:
+        case Verb.APPROVE | Verb.REJECT | Verb.BUDGET | Verb.MODE:
+            return run.may_approve(turn)
+        case Verb.STOP | Verb.FINISH | Verb.RETRY:
+            return (turn.role or Role.NONE) >= Role.WRITE or turn.actor.id in _requesters(run.state)
+        case Verb.REVISE | Verb.STATUS | Verb.HELP:
+            return run.may_ask(turn)
+
+
+def _requesters(state: ThreadState) -> frozenset[int]:
+    """Return the ids of the people who made the newest request or added to it."""
+    return frozenset(entry.said.actor.id for entry in state.request.entries)
+
+
+async def is_over_quota(run: ThreadRun, turn: Turn, *, elsewhere: Collection[str] = ()) -> bool:
+    """Return whether the turn's author has already used up the requests of one person and day.
+
+    `elsewhere` lists requests on other threads that were not made by comments, each as ``thread/key``.
+    """
+    limit = run.settings.ask_per_day
+    if not limit:
+        return False
+    here = {*elsewhere, *(f"{run.location.thread}/{key}" for key in _asked_here(run.state, turn))}
+    return len(here) >= limit or len(here | set(await run.dialogue.asked_before(turn))) >= limit
+
+
+def _asked_here(state: ThreadState, turn: Turn) -> set[str]:
+    """Return the keys of the author's other requests on that day, including those of deleted comments."""
+    today = turn.actor.id, f"{turn.at:%Y-%m-%d}"
+    return {key for *day, key in state.heard.requests if tuple(day) == today and key != turn.key}
 
 
 # --- Intake: takes in what people said since the journal's last turn, and continues what was interrupted -------------
@@ -218,36 +251,35 @@ OPENING_SPAN: Final = timedelta(minutes=1)
 """A label that is set within this time after an issue was opened is part of opening it."""
 
 
-async def journal_turns(context: ThreadContext, state: ThreadState) -> ThreadState:
+async def journal_turns(run: ThreadRun) -> None:
     """Journal every new turn. Continue an interrupted thread if the check itself is a retry, as at a terminal.
 
     Raises Unreadable if the journal was set back.
     """
-    planned = _unedited_requests(state)
-    seen = (state.heard.seen - planned) | set(map(version_key, planned))
-    turns = await context.dialogue.turns(seen, state.heard.until, may_act=partial(may_act, context, state))
-    state = await require_newest(context, state, turns)
+    planned = _unedited_requests(run.state)
+    seen = (run.state.heard.seen - planned) | set(map(version_key, planned))
+    turns = await run.dialogue.turns(seen, run.state.heard.until, may_act=partial(may_act, run))
+    await require_newest(run, turns)
     for edit in [turn for turn in turns if turn.key in planned]:
-        state = await _journal_edit(context, state, edit)
-    turns = [turn for turn in turns if turn.key not in state.heard.seen]
+        await _journal_edit(run, edit)
+    turns = [turn for turn in turns if turn.key not in run.state.heard.seen]
     waiting = [turn for turn in turns if turn.role is None]
-    context.thread_check.unknown_roles = tuple(sorted({turn.actor.login for turn in waiting}))
+    run.unknown_roles = tuple(sorted({turn.actor.login for turn in waiting}))
     accepted, refused = list[Turn](), list[Turn]()
     for turn in turns:
-        if turn.aside or (turn.mark and _asked_already(state, turn)):
+        if turn.aside or (turn.mark and _asked_already(run.state, turn)):
             accepted.append(turn)
-        elif turn.role is not None and not _may_speak(context, state, turn):
+        elif turn.role is not None and not _may_speak(run, turn):
             refused.append(turn)  # refused last, so that nobody who may speak waits for the reactions
         elif turn.role is not None:
-            state = await _journal_turn(context, state, replace(turn, waits=_oldest_waiting(state, waiting)))
-            waiting += [turn] if turn.key not in state.heard.seen else []
-    since = _oldest_waiting(state, waiting)
-    state = defer_notes(context, state, *(_heard(replace(turn, waits=since)) for turn in accepted))
+            await _journal_turn(run, replace(turn, waits=_oldest_waiting(run.state, waiting)))
+            waiting += [turn] if turn.key not in run.state.heard.seen else []
+    since = _oldest_waiting(run.state, waiting)
+    run.defer(*(_heard(replace(turn, waits=since)) for turn in accepted))
     for turn in refused:
-        state = await _refuse(context, state, replace(turn, waits=since))
-    if not turns and state.stage in _INTERRUPTED and context.dialogue.is_retry():
-        state = await append_move(context, state, _resume_move(state))
-    return state
+        await _refuse(run, replace(turn, waits=since))
+    if not turns and run.state.stage in _INTERRUPTED and run.dialogue.is_retry():
+        await run.append(_resume_move(run.state))
 
 
 def _unedited_requests(state: ThreadState) -> frozenset[str]:
@@ -257,26 +289,26 @@ def _unedited_requests(state: ThreadState) -> frozenset[str]:
     return frozenset(key for key in keys if key.partition("-")[0] in _POSTS)  # a label is no text that can be edited
 
 
-async def _journal_edit(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
+async def _journal_edit(run: ThreadRun, turn: Turn) -> None:
     """Add the new text of a request that was edited while it is planned: people expect the edit to count."""
-    if state.stage is not Stage.PLANNING or turn.version in state.heard.seen or not may_ask(context, turn):
-        return state
+    if run.state.stage is not Stage.PLANNING or turn.version in run.state.heard.seen or not run.may_ask(turn):
+        return
     said = JournaledTurn.of(replace(turn, key=turn.version, text=reply_text.edited_request(turn.text)))
-    return await append_move(context, state, Noted(said=said))
+    await run.append(Noted(said=said))
 
 
-def require_known_roles(context: ThreadContext) -> None:
+def require_known_roles(run: ThreadRun) -> None:
     """Raise Transient if a turn still waits for its author's role, so that the caller tries again."""
-    if context.thread_check.unknown_roles:
-        names = ", ".join(f"@{login}" for login in context.thread_check.unknown_roles)
+    if run.unknown_roles:
+        names = ", ".join(f"@{login}" for login in run.unknown_roles)
         fix = "Plangate tries again; if this persists, check the permissions of its token"
         raise Transient(f"the role of {names} cannot be looked up", where="collaborators", fix=fix)
 
 
-async def begin_kept_turn(context: ThreadContext, state: ThreadState) -> ThreadState:
+async def begin_kept_turn(run: ThreadRun) -> None:
     """Begin a request with the oldest turn that was kept while approved work ran."""
-    kept = state.request.kept_turns[0]
-    return await _begin(context, state, replace(kept.said, waits=None), kept.beside)
+    kept = run.state.request.kept_turns[0]
+    return await _begin(run, replace(kept.said, waits=None), kept.beside)
 
 
 def _oldest_waiting(state: ThreadState, waiting: Sequence[Turn]) -> str | None:
@@ -285,41 +317,42 @@ def _oldest_waiting(state: ThreadState, waiting: Sequence[Turn]) -> str | None:
     return oldest.isoformat() if oldest else "" if state.heard.waiting_since else None
 
 
-def _may_speak(context: ThreadContext, state: ThreadState, turn: Turn) -> bool:
+def _may_speak(run: ThreadRun, turn: Turn) -> bool:
     """Return whether the turn's author may say this here."""
-    command = _parse_command(context, turn)
-    return may_ask(context, turn) or (isinstance(command, Command) and may_command(context, state, turn, command.verb))
+    command = _parse_command(run, turn)
+    return run.may_ask(turn) or (isinstance(command, Command) and may_command(run, turn, command.verb))
 
 
-async def _refuse(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
+async def _refuse(run: ThreadRun, turn: Turn) -> None:
     """Note a turn that its author may not say. The first few of a day get a reaction."""
     day = f"{turn.at:%Y-%m-%d}"
-    if state.heard.refusals.get((day, turn.actor.id), 0) < SIGNS_A_DAY:
-        await context.dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
-    return defer_notes(context, state, replace(_heard(turn), refused=day))
+    if run.state.heard.refusals.get((day, turn.actor.id), 0) < SIGNS_A_DAY:
+        await run.dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
+    run.defer(replace(_heard(turn), refused=day))
 
 
-async def _journal_turn(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
+async def _journal_turn(run: ThreadRun, turn: Turn) -> None:
     """Take in one turn: run its command, begin its request, or reply."""
-    command = _parse_command(context, turn)
-    await context.dialogue.acknowledge(turn, Acknowledgment.SEEN)
-    if context.settings.refusal:
-        return await _note(context, state, _heard(turn, configuration_error(context.settings.refusal)))
-    if state.stage is Stage.ASKED and may_be_answer(state, turn) and not _is_command(command):
-        return state  # it may be the answer; if not, it is taken in once the question is answered
+    command = _parse_command(run, turn)
+    await run.dialogue.acknowledge(turn, Acknowledgment.SEEN)
+    if run.settings.refusal:
+        await _note(run, _heard(turn, configuration_error(run.settings.refusal)))
+        return
     match command:
-        case None if not turn.mark and state.stage in PLAN_MAY_BE_SHOWN and (line := undecided_line(turn.text)):
-            return await _note(context, state, _heard(turn, reply_text.no_decision(line, context.settings.mention)))
+        case _ if run.state.stage is Stage.ASKED and may_be_answer(run.state, turn) and not _is_command(command):
+            pass  # it may be the answer; if not, it is taken in once the question is answered
+        case None if not turn.mark and run.state.stage in PLAN_MAY_BE_SHOWN and (line := undecided_line(turn.text)):
+            await _note(run, _heard(turn, reply_text.no_decision(line, run.settings.mention)))
         case None:
-            return await _request(context, state, turn, turn.text)
-        case Command(Verb.APPROVE | Verb.REJECT) if _is_explained(state, turn):
-            return defer_notes(context, state, _heard(turn))
+            await _request(run, turn, turn.text)
+        case Command(Verb.APPROVE | Verb.REJECT) if _is_explained(run.state, turn):
+            run.defer(_heard(turn))
         case Command() | UnknownCommand() if why := _refusal(turn, command):
-            return await _note(context, state, _heard(turn, why))
+            await _note(run, _heard(turn, why))
         case UnknownCommand():
-            return await _note(context, state, _heard(turn, reply_text.did_you_mean(command.line, command.nearest)))
+            await _note(run, _heard(turn, reply_text.did_you_mean(command.line, command.nearest)))
         case Command():
-            return await _command(context, state, turn, command)
+            await _command(run, turn, command)
 
 
 def _is_explained(state: ThreadState, turn: Turn) -> bool:
@@ -343,10 +376,10 @@ def _asked_already(state: ThreadState, mark: Turn) -> bool:
     return mark.at <= max(journaled_at, said_at + OPENING_SPAN)
 
 
-def _parse_command(context: ThreadContext, turn: Turn) -> Command | UnknownCommand | None:
+def _parse_command(run: ThreadRun, turn: Turn) -> Command | UnknownCommand | None:
     """Find the command of a turn, which is its first line."""
     lines = turn.text.split("\n", 1)
-    return parse(lines[0], context.settings.mention)
+    return parse(lines[0], run.settings.mention)
 
 
 def _is_command(command: Command | UnknownCommand | None) -> bool:
@@ -354,100 +387,99 @@ def _is_command(command: Command | UnknownCommand | None) -> bool:
     return isinstance(command, Command) or (isinstance(command, UnknownCommand) and bool(command.nearest))
 
 
-async def _request(context: ThreadContext, state: ThreadState, turn: Turn, text: str) -> ThreadState:
+async def _request(run: ThreadRun, turn: Turn, text: str) -> None:
     """Begin a request, or note a turn that comes while the bot works. Refuse one beyond its author's quota."""
-    if await is_over_quota(context, state, turn):
-        return await _refuse_over_quota(context, state, turn)
-    request, fragments = JournaledTurn.of(replace(turn, text=text)), await context.dialogue.hidden_fragments(turn)
+    if await is_over_quota(run, turn):
+        await _refuse_over_quota(run, turn)
+        return
+    request, fragments = JournaledTurn.of(replace(turn, text=text)), await run.dialogue.hidden_fragments(turn)
     beside = Hidden.of(fragments) if fragments else None
-    if Move.REQUESTED in TRANSITIONS[state.stage] and not (state.stage is Stage.ASKED and state.has_approved_work):
-        return await _begin(context, state, request, beside)
-    return await append_move(context, state, Noted(said=request, beside=beside, kept=state.stage is not Stage.PLANNING))
+    stage = run.state.stage
+    if Move.REQUESTED in TRANSITIONS[stage] and not (stage is Stage.ASKED and run.state.has_approved_work):
+        await _begin(run, request, beside)
+    else:
+        await run.append(Noted(said=request, beside=beside, kept=stage is not Stage.PLANNING))
 
 
-async def _refuse_over_quota(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
+async def _refuse_over_quota(run: ThreadRun, turn: Turn) -> None:
     """Refuse a request beyond its author's quota: with a comment once a day on each thread, then with reactions."""
     day = f"{turn.at:%Y-%m-%d}"
-    refusals = state.heard.over_quota.get((day, turn.actor.id), 0)
+    refusals = run.state.heard.over_quota.get((day, turn.actor.id), 0)
     if refusals:
         if refusals <= SIGNS_A_DAY:
-            await context.dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
-        return defer_notes(context, state, replace(_heard(turn), quota=day))
-    owes = reply_text.quota_reached(turn.actor.login, context.settings.ask_per_day, context.settings.mention)
-    return await _note(context, state, replace(_heard(turn, owes), quota=day))
+            await run.dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
+        run.defer(replace(_heard(turn), quota=day))
+    else:
+        owes = reply_text.quota_reached(turn.actor.login, run.settings.ask_per_day, run.settings.mention)
+        await _note(run, replace(_heard(turn, owes), quota=day))
 
 
-async def _begin(
-    context: ThreadContext, state: ThreadState, request: JournaledTurn, beside: Hidden | None = None
-) -> ThreadState:
+async def _begin(run: ThreadRun, request: JournaledTurn, beside: Hidden | None = None) -> None:
     """Begin a request. If the round's pull request is closed, a new round begins with it (PR2)."""
-    start = await find_start(context, state)
-    if start.closes_round and Move.CLOSED in TRANSITIONS[state.stage]:
-        state = await append_move(context, state, Closed())
-    return await append_move(context, state, start.request(request, beside))
+    start = await find_start(run)
+    if start.closes_round and Move.CLOSED in TRANSITIONS[run.state.stage]:
+        await run.append(Closed())
+    await run.append(start.request(request, beside))
 
 
-async def _command(context: ThreadContext, state: ThreadState, turn: Turn, command: Command) -> ThreadState:
+async def _command(run: ThreadRun, turn: Turn, command: Command) -> None:
     """Carry out a command, or reply why not."""
-    is_allowed = may_command(context, state, turn, command.verb)
-    may_retry = is_allowed and _answers_today(state, JournaledTurn.of(turn)) < ANSWERS_A_DAY
+    is_allowed = may_command(run, turn, command.verb)
+    may_retry = is_allowed and _answers_today(run.state, JournaledTurn.of(turn)) < ANSWERS_A_DAY
     match command.verb:
         case Verb.REVISE:
             _, *below = turn.text.split("\n")
-            return await _request(context, state, turn, "\n".join((command.argument, *below)).strip())
-        case Verb.STOP | Verb.FINISH if is_allowed and state.stage in _ENDS[command.verb]:
-            return await _end_work(context, state, turn, command.verb)
-        case Verb.RETRY if may_retry and await _is_plan_gone(context, state):
-            return await _begin(context, state, renewed_request(state, turn))
-        case Verb.RETRY if may_retry and state.stage in _INTERRUPTED:
-            return await append_move(context, state, _resume_move(state, JournaledTurn.of(turn)))
+            await _request(run, turn, "\n".join((command.argument, *below)).strip())
+        case Verb.STOP | Verb.FINISH if is_allowed and run.state.stage in _ENDS[command.verb]:
+            await _end_work(run, turn, command.verb)
+        case Verb.RETRY if may_retry and await _is_plan_gone(run):
+            await _begin(run, renewed_request(run.state, turn))
+        case Verb.RETRY if may_retry and run.state.stage in _INTERRUPTED:
+            await run.append(_resume_move(run.state, JournaledTurn.of(turn)))
         case Verb.BUDGET if is_allowed:
             owes = reply_text.budget_raised(command.argument)
-            return await _note(context, state, replace(_heard(turn, owes), budget_usd=float(command.argument)))
+            await _note(run, replace(_heard(turn, owes), budget_usd=float(command.argument)))
         case Verb.MODE if is_allowed:
-            return await _mode(context, state, turn, command.argument)
+            await _mode(run, turn, command.argument)
         case Verb.APPROVE | Verb.REJECT if turn.key.startswith("review"):
-            return await _note(context, state, _heard(turn, reply_text.DECIDE_IN_A_COMMENT))
+            await _note(run, _heard(turn, reply_text.DECIDE_IN_A_COMMENT))
         case verb:
-            is_counted = verb in {Verb.APPROVE, Verb.REJECT} and _is_already_counted(state, turn)
-            owes = (
-                ""
-                if is_counted
-                else _command_reply(verb, state, mention=context.settings.mention, is_allowed=is_allowed)
-            )
-            return await _note(context, state, _heard(turn, owes))
+            is_counted = verb in {Verb.APPROVE, Verb.REJECT} and _is_already_counted(run.state, turn)
+            reply = _command_reply(verb, run.state, mention=run.settings.mention, is_allowed=is_allowed)
+            await _note(run, _heard(turn, "" if is_counted else reply))
 
 
-async def _is_plan_gone(context: ThreadContext, state: ThreadState) -> bool:
+async def _is_plan_gone(run: ThreadRun) -> bool:
     """Return whether the plan can't be approved any more: it is stale, or its comment is gone or changed."""
-    if state.stage is not Stage.AWAITING_APPROVAL:
-        return state.stage is Stage.STALE
-    shown = (await live_snapshot(context, state)).shown
+    if run.state.stage is not Stage.AWAITING_APPROVAL:
+        return run.state.stage is Stage.STALE
+    shown = (await live_snapshot(run)).shown
     return shown.hidden or not shown.intact
 
 
-async def _end_work(context: ThreadContext, state: ThreadState, turn: Turn, verb: Verb) -> ThreadState:
+async def _end_work(run: ThreadRun, turn: Turn, verb: Verb) -> None:
     """Stop what is under way, or have approved work end with what is there."""
     if verb is Verb.FINISH:
         owes = reply_text.work_finishing(turn.actor.login)
-        return await _note(context, state, replace(_heard(turn, owes), finish=state.gate.ask))
-    owes = reply_text.work_stopped(turn.actor.login, context.settings.mention)
-    return await append_move(context, state, Stopped(said=JournaledTurn.of(turn), owes=owes))
+        await _note(run, replace(_heard(turn, owes), finish=run.state.gate.ask))
+    else:
+        owes = reply_text.work_stopped(turn.actor.login, run.settings.mention)
+        await run.append(Stopped(said=JournaledTurn.of(turn), owes=owes))
 
 
-async def _mode(context: ThreadContext, state: ThreadState, turn: Turn, name: str) -> ThreadState:
+async def _mode(run: ThreadRun, turn: Turn, name: str) -> None:
     """Choose the mode that approved work will run in; it never leaves plan mode (P1)."""
-    bypass = context.settings.mode is Mode.BYPASS
-    mode = next_mode(working_mode(context, state), bypass_available=bypass) if name == "next" else name
-    working = [Mode.DEFAULT, Mode.ACCEPT_EDITS, *([Mode.BYPASS] if bypass else [])]
-    if name == Mode.PLAN:
-        return await _note(context, state, _heard(turn, reply_text.plan_mode_stays(working)))
-    if mode is Mode.PLAN:
+    bypass = run.settings.mode is Mode.BYPASS
+    mode = next_mode(run.working_mode, bypass_available=bypass) if name == "next" else name
+    if name == "next" and mode is Mode.PLAN:
         mode = next_mode(Mode.PLAN, bypass_available=bypass)
-    if mode not in working:
-        owes = reply_text.did_you_mean(f"mode {name}", f"mode {Mode.ACCEPT_EDITS}")
-        return await _note(context, state, _heard(turn, owes))
-    return await _note(context, state, replace(_heard(turn, reply_text.mode_chosen(mode)), mode=str(mode)))
+    working = [Mode.DEFAULT, Mode.ACCEPT_EDITS, *([Mode.BYPASS] if bypass else [])]
+    if mode in working:
+        await _note(run, replace(_heard(turn, reply_text.mode_chosen(Mode(mode))), mode=str(mode)))
+    elif name == Mode.PLAN:
+        await _note(run, _heard(turn, reply_text.plan_mode_stays(working)))
+    else:
+        await _note(run, _heard(turn, reply_text.did_you_mean(f"mode {name}", f"mode {Mode.ACCEPT_EDITS}")))
 
 
 def _is_already_counted(state: ThreadState, turn: Turn) -> bool:
@@ -477,18 +509,19 @@ def _command_reply(verb: Verb, state: ThreadState, *, mention: str, is_allowed: 
             return reply_text.help_text(mention)
 
 
-async def _note(context: ThreadContext, state: ThreadState, note: Heard) -> ThreadState:
+async def _note(run: ThreadRun, note: Heard) -> None:
     """Note a turn that makes no move. If it is owed a reply, journal it now, before the reply is posted.
 
     Otherwise it is journaled with the next entry, such as the decision that it led to. A person who was answered
     ANSWERS_A_DAY times is told so once, and then owed no reply for the rest of the day.
     """
-    answers = _answers_today(state, note.said)
+    answers = _answers_today(run.state, note.said)
     if note.owes and answers >= ANSWERS_A_DAY:
-        reached = reply_text.answers_reached(note.said.actor.login, answers, context.settings.mention)
+        reached = reply_text.answers_reached(note.said.actor.login, answers, run.settings.mention)
         note = replace(note, owes=reached if answers == ANSWERS_A_DAY else "")
-    state = defer_notes(context, state, note)
-    return await flush_notes(context, state) if note.owes else state
+    run.defer(note)
+    if note.owes:
+        await run.flush()
 
 
 def _answers_today(state: ThreadState, said: JournaledTurn) -> int:

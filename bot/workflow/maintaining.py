@@ -32,10 +32,9 @@ from bot.core.thread.entry_step import NEVER
 from bot.core.thread.state import ThreadState
 from bot.core.turn import Actor, ActorKind, Turn
 from bot.ports import Toolhost
-from bot.workflow.intake import find_start
-from bot.workflow.journal import append_move, append_note_at_state, append_notes, read_state, take_over
+from bot.workflow.intake import find_start, is_over_quota
 from bot.workflow.outbox import post_replies
-from bot.workflow.thread_context import ThreadContext, is_over_quota
+from bot.workflow.thread_run import ThreadRun
 from bot.workflow.verification import call_bash, command_sandbox, hear_output
 
 # --- Runs the check of a scheduled task, and returns whether there may be something to do (MT4) ----------------------
@@ -57,7 +56,7 @@ _PROBLEM_SHOWN: Final = 300
 _SILENT: Final = "(no output)"
 
 
-async def run_check(context: ThreadContext, task: ScheduledTask) -> CheckResult:
+async def run_check(run: ThreadRun, task: ScheduledTask) -> CheckResult:
     """Run a task's check in the sandbox, on a checkout that is discarded. It can reach the hosts of `sandbox.hosts`.
 
     A task without a check always has something to do.
@@ -65,19 +64,18 @@ async def run_check(context: ThreadContext, task: ScheduledTask) -> CheckResult:
     if not task.check:
         return CheckResult(found=True)
     if task.check.startswith(GITHUB_CHECK):
-        return await _ask_github(context, task.check)
-    place, minutes = context.location, context.settings.command_minutes
-    tree = await context.workspace.checkout(f"check-{place.repository}-{place.thread}", place.base, fresh=True)
+        return await _ask_github(run, task.check)
+    place, minutes = run.location, run.settings.command_minutes
+    tree = await run.workspace.checkout(f"check-{place.repository}-{place.thread}", place.base, fresh=True)
     try:
-        state = await read_state(context)
-        async with command_sandbox(context, state, tree, "check", hosts=context.settings.hosts) as host:
-            checked = await run_shell_check(host, task.check, minutes=minutes, redact=partial(hear_output, context))
-        entrance = Entrance.NETWORK_CHECK if context.settings.hosts else Entrance.OFFLINE_CHECK
+        async with command_sandbox(run, tree, "check", hosts=run.settings.hosts) as host:
+            checked = await run_shell_check(host, task.check, minutes=minutes, redact=partial(hear_output, run))
+        entrance = Entrance.NETWORK_CHECK if run.settings.hosts else Entrance.OFFLINE_CHECK
         return replace(checked, strangers=entrance.brings_strangers)
     except PlangateError as error:
         return CheckResult(problem=str(error))
     finally:
-        await context.workspace.discard(tree)
+        await run.workspace.discard(tree)
 
 
 async def run_shell_check(host: Toolhost, check: str, *, minutes: float, redact: Callable[[str], str]) -> CheckResult:
@@ -116,11 +114,11 @@ def _first_lines(printed: str) -> str:
     return f"{lines}\n(the check printed more)"
 
 
-async def _ask_github(context: ThreadContext, check: str) -> CheckResult:
+async def _ask_github(run: ThreadRun, check: str) -> CheckResult:
     """Run a check that asks GitHub: ``github:NAME --option value ...``."""
     try:
         name, options = parse_github_check(check)
-        printed = await context.tasks.run_check(name, options, context.location.base)
+        printed = await run.tasks.run_check(name, options, run.location.base)
     except PlangateError as error:
         return CheckResult(problem=str(error))
     strangers = Entrance.GITHUB_CHECK.brings_strangers
@@ -144,74 +142,69 @@ DECIDED_SHOWN: Final = 50
 _NOBODY: Final = Actor(0, "")
 
 
-async def track_task(context: ThreadContext, state: ThreadState, task: ScheduledTask) -> ThreadState:
+async def track_task(run: ThreadRun, task: ScheduledTask) -> None:
     """Journal which task the thread tracks, and each change of it. Due times count from then on."""
-    if state.task is not None and state.task.digest == task.digest:
-        return state
-    return await append_notes(context, state, TaskChanged(task=task.name, task_digest=task.digest))
+    if run.state.task is not None and run.state.task.digest == task.digest:
+        return
+    await run.note(TaskChanged(task=task.name, task_digest=task.digest))
 
 
 async def journal_occurrence(
-    context: ThreadContext,
-    state: ThreadState,
-    task: ScheduledTask,
-    occurrence: Occurrence,
-    *,
-    elsewhere: Collection[str] = (),
-) -> ThreadState:
+    run: ThreadRun, task: ScheduledTask, occurrence: Occurrence, *, elsewhere: Collection[str] = ()
+) -> None:
     """Take in an occurrence of the thread's task: begin with it as a request, or journal why not.
 
     `elsewhere` lists today's requests by other ticks of the same person, each as ``thread/key``. Does nothing for an
     occurrence that has an outcome. Raises Conflict if another process took in an occurrence or moved the thread.
     """
-    state = await _journal_due(context, state, occurrence)
-    if state.task is not None and state.task.outcome_of(occurrence.key):
-        return state
-    state = await _end_reviews(context, await take_over(context, state))
-    reason = await _reason_to_skip(context, state, task) or await _quota_reason(context, state, occurrence, elsewhere)
+    await _journal_due(run, occurrence)
+    if run.state.task is not None and run.state.task.outcome_of(occurrence.key):
+        return
+    await run.take_over()
+    await _end_reviews(run)
+    reason = await _reason_to_skip(run, task) or await _quota_reason(run, occurrence, elsewhere)
     if reason:
-        return await _end(context, state, occurrence, f"skipped: {reason}")
-    checked = await run_check(context, task)
+        await _end(run, occurrence, f"skipped: {reason}")
+        return
+    checked = await run_check(run, task)
     if checked.problem:
-        return await _end(context, state, occurrence, f"the check failed: {checked.problem}")
-    if not checked.found:
-        return await _end(context, state, occurrence, NOTHING_TO_DO)
-    return await _request(context, state, task, occurrence, checked=checked)
+        await _end(run, occurrence, f"the check failed: {checked.problem}")
+    elif not checked.found:
+        await _end(run, occurrence, NOTHING_TO_DO)
+    else:
+        await _request(run, task, occurrence, checked=checked)
 
 
-async def refuse_occurrence(
-    context: ThreadContext, state: ThreadState, occurrence: Occurrence, outcome: str
-) -> ThreadState:
+async def refuse_occurrence(run: ThreadRun, occurrence: Occurrence, outcome: str) -> None:
     """Journal an occurrence that cannot begin, with the reason."""
-    return await _end(context, await _journal_due(context, state, occurrence), occurrence, outcome)
+    await _journal_due(run, occurrence)
+    await _end(run, occurrence, outcome)
 
 
-async def _journal_due(context: ThreadContext, state: ThreadState, occurrence: Occurrence) -> ThreadState:
+async def _journal_due(run: ThreadRun, occurrence: Occurrence) -> None:
     """Journal an occurrence as due, unless an earlier process did.
 
     Raises Conflict if another one was journaled since this one was found, because its count of missed times may be
     wrong then.
     """
-    history = state.task
+    history = run.state.task
     if history is not None and history.occurrence(occurrence.key) is not None:
-        return state
+        return
     if history is None or history.newest_key != occurrence.follows:
         raise Conflict("another process took in an occurrence of the task", fix="try again")
     by = occurrence.by or _NOBODY
     entry = OccurrenceDue(key=occurrence.key, due=occurrence.due, missed=occurrence.missed, by=by.login, by_id=by.id)
-    return await append_note_at_state(context, state, entry)
+    await run.note_at_position(entry)
 
 
-async def _quota_reason(
-    context: ThreadContext, state: ThreadState, occurrence: Occurrence, elsewhere: Collection[str]
-) -> str:
+async def _quota_reason(run: ThreadRun, occurrence: Occurrence, elsewhere: Collection[str]) -> str:
     """Return why the person who ticked may not ask for more today; "" if they may, or if nobody ticked."""
-    if (by := _person_who_ticked(state, occurrence)) is None:
+    if (by := _person_who_ticked(run.state, occurrence)) is None:
         return ""
     turn = Turn(occurrence.key, by, "", occurrence.due)
-    if not await is_over_quota(context, state, turn, elsewhere=elsewhere):
+    if not await is_over_quota(run, turn, elsewhere=elsewhere):
         return ""
-    limit = context.settings.ask_per_day
+    limit = run.settings.ask_per_day
     times = "once" if limit == 1 else f"{limit} times"
     return f"{by.login} has asked {times} today, which is the limit for one person here (ask.per_day)"
 
@@ -222,65 +215,62 @@ def _person_who_ticked(state: ThreadState, occurrence: Occurrence) -> Actor | No
     return Actor(row.by_id, row.by) if row is not None and row.by_id else None
 
 
-async def preview_occurrence(context: ThreadContext, state: ThreadState, task: ScheduledTask) -> str:
+async def preview_occurrence(run: ThreadRun, task: ScheduledTask) -> str:
     """Return what an occurrence would do now, without journaling or asking anything. Runs the task's check."""
-    if reason := await _reason_to_skip(context, state, task):
+    if reason := await _reason_to_skip(run, task):
         return f"would be skipped: {reason}"
-    checked = await run_check(context, task)
+    checked = await run_check(run, task)
     if checked.problem:
         return f"the check fails: {checked.problem}"
     printed = f"\n{checked.printed}" if checked.printed else ""
     return f"would ask for a plan{printed}" if checked.found else NOTHING_TO_DO
 
 
-async def _reason_to_skip(context: ThreadContext, state: ThreadState, task: ScheduledTask) -> str:
+async def _reason_to_skip(run: ThreadRun, task: ScheduledTask) -> str:
     """Return why nothing begins now (MT3), or "" if the occurrence may begin."""
-    if await context.dialogue.closed_since(NEVER):
+    if await run.dialogue.closed_since(NEVER):
         return "this issue is closed; reopen it to continue"
-    if state.stage is Stage.AWAITING_APPROVAL:
+    if run.state.stage is Stage.AWAITING_APPROVAL:
         return "a plan of this task is waiting for approval"
-    if state.stage in ON_ENTER:
-        return f"the previous occurrence is still at: {state.stage}"
-    if Move.REQUESTED not in TRANSITIONS[state.stage]:
-        return f"the thread is at: {state.stage}"
-    waiting = await context.pulls.open_on(context.location.thread)  # a journal that was set back has forgotten some
+    if run.state.stage in ON_ENTER:
+        return f"the previous occurrence is still at: {run.state.stage}"
+    if Move.REQUESTED not in TRANSITIONS[run.state.stage]:
+        return f"the thread is at: {run.state.stage}"
+    waiting = await run.pulls.open_on(run.location.thread)  # a journal that was set back has forgotten some
     if len(waiting) >= task.limit:
         numbers, are = ", ".join(f"#{number}" for number in waiting), "is" if len(waiting) == 1 else "are"
         return f"{numbers} {are} open, and the task's limit is {task.limit}"
     return ""
 
 
-async def _end_reviews(context: ThreadContext, state: ThreadState) -> ThreadState:
+async def _end_reviews(run: ThreadRun) -> None:
     """Journal which of the task's pull requests in review are no longer open, and whether they were merged."""
-    if state.task is None:
-        return state
-    for review in state.task.in_review:
-        if await context.pulls.head(review.pull_number) is None:
-            merged = await context.pulls.is_merged(review.pull_number)
-            state = await append_notes(context, state, PullRequestEnded(pull_number=review.pull_number, merged=merged))
-    return state
+    if run.state.task is None:
+        return
+    for review in run.state.task.in_review:
+        if await run.pulls.head(review.pull_number) is None:
+            merged = await run.pulls.is_merged(review.pull_number)
+            await run.note(PullRequestEnded(pull_number=review.pull_number, merged=merged))
 
 
-async def offer_again(context: ThreadContext, state: ThreadState, finding: TaskFinding, by: str) -> ThreadState:
+async def offer_again(run: ThreadRun, finding: TaskFinding, by: str) -> None:
     """Journal that somebody allowed a rejected finding to be planned again."""
-    return await append_notes(context, state, FindingOffered(finding=finding.id, by=by))
+    await run.note(FindingOffered(finding=finding.id, by=by))
 
 
-async def _request(
-    context: ThreadContext, state: ThreadState, task: ScheduledTask, occurrence: Occurrence, *, checked: CheckResult
-) -> ThreadState:
+async def _request(run: ThreadRun, task: ScheduledTask, occurrence: Occurrence, *, checked: CheckResult) -> None:
     """Begin with an occurrence as a request of the bot itself, on a branch of its own."""
-    place = context.location
-    if Move.CLOSED in TRANSITIONS[state.stage]:  # an occurrence never adds to the pull request of another
-        state = await append_move(context, state, Closed())
+    place = run.location
+    if Move.CLOSED in TRANSITIONS[run.state.stage]:  # an occurrence never adds to the pull request of another
+        await run.append(Closed())
     asks = checked.strangers or not task.standing
-    decided = () if state.task is None else state.task.decided if asks else state.task.seen_decided
-    bot = Actor(context.policy.bot, context.settings.mention.removeprefix("@"), ActorKind.BOT)
-    now, text = context.resources.clock.now(), _text(task, occurrence, checked.printed, decided)
-    by = _person_who_ticked(state, occurrence)
+    decided = () if run.state.task is None else run.state.task.decided if asks else run.state.task.seen_decided
+    bot = Actor(run.policy.bot, run.settings.mention.removeprefix("@"), ActorKind.BOT)
+    now, text = run.clock.now(), _text(task, occurrence, checked.printed, decided)
+    by = _person_who_ticked(run.state, occurrence)
     editors = (by.id,) if by is not None else ()
     turn = JournaledTurn(occurrence.key, bot, text, now, bool(checked.printed), checked.strangers, editors)
-    return await append_move(context, state, Requested(said=turn, base=place.base, title=tracking_title(task.name)))
+    await run.append(Requested(said=turn, base=place.base, title=tracking_title(task.name)))
 
 
 def _text(task: ScheduledTask, occurrence: Occurrence, printed: str, decided: Sequence[TaskFinding]) -> str:
@@ -304,8 +294,8 @@ def _text(task: ScheduledTask, occurrence: Occurrence, printed: str, decided: Se
     return "\n\n".join(parts)
 
 
-async def _end(context: ThreadContext, state: ThreadState, occurrence: Occurrence, outcome: str) -> ThreadState:
-    return await append_notes(context, state, OccurrenceEnded(key=occurrence.key, outcome=outcome))
+async def _end(run: ThreadRun, occurrence: Occurrence, outcome: str) -> None:
+    await run.note(OccurrenceEnded(key=occurrence.key, outcome=outcome))
 
 
 # --- Fixing: takes in red required checks of the bot's own pull request, on the thread of that pull request (MT9)
@@ -315,49 +305,50 @@ async def _end(context: ThreadContext, state: ThreadState, occurrence: Occurrenc
 _log: Final = logging.getLogger(__name__)
 
 
-async def request_fix(context: ThreadContext, state: ThreadState) -> ThreadState:
+async def request_fix(run: ThreadRun) -> None:
     """Begin a request about the red checks of the pull request's head, unless there was one for this head.
 
     Does nothing on other threads, and while something else is under way or waits for people. Checks that cannot be
     read do not stop the check; the next one reads them again.
     """
-    if not _may_request_fix(context, state):
-        return state
-    red, report = await _read_red(context, state)
+    if not _may_request_fix(run):
+        return
+    red, report = await _read_red(run)
     if not red:
-        return state
-    head, now = context.location.base, context.resources.clock.now()
+        return
+    head, now = run.location.base, run.clock.now()
     key = turn_key(head)
-    bot = Actor(context.policy.bot, context.settings.mention.removeprefix("@"), ActorKind.BOT)
-    if turns_begun(state.heard.seen) == MOST_TURNS:
-        owes = stop_text(red, context.settings.mention)
-        noted = await append_notes(context, state, Heard(said=JournaledTurn(key, bot, "", now), owes=owes))
-        return await post_replies(context, noted)
+    bot = Actor(run.policy.bot, run.settings.mention.removeprefix("@"), ActorKind.BOT)
+    if turns_begun(run.state.heard.seen) == MOST_TURNS:
+        owes = stop_text(red, run.settings.mention)
+        await run.note(Heard(said=JournaledTurn(key, bot, "", now), owes=owes))
+        await post_replies(run)
+        return
     text = request_text(head, red, as_data(report))
-    start = await find_start(context, state)
+    start = await find_start(run)
     said = JournaledTurn(key, bot, text, now, foreign=True, strangers=Entrance.RED_CHECKS.brings_strangers)
-    return await append_move(context, state, start.request(said))
+    await run.append(start.request(said))
 
 
-def _may_request_fix(context: ThreadContext, state: ThreadState) -> bool:
+def _may_request_fix(run: ThreadRun) -> bool:
     """Return whether red checks may become a turn of the thread now, without asking GitHub."""
-    at_rest = state.stage not in ON_ENTER and Move.REQUESTED in TRANSITIONS[state.stage]
-    place, settings, seen = context.location, context.settings, state.heard.seen
+    at_rest = run.state.stage not in ON_ENTER and Move.REQUESTED in TRANSITIONS[run.state.stage]
+    place, settings, seen = run.location, run.settings, run.state.heard.seen
     may = settings.fix_checks and not settings.refusal and bool(place.branch) and may_begin(place.base, seen)
-    return may and at_rest and not state.request.kept_turns
+    return may and at_rest and not run.state.request.kept_turns
 
 
-async def _read_red(context: ThreadContext, state: ThreadState) -> tuple[Sequence[CheckRun], str]:
+async def _read_red(run: ThreadRun) -> tuple[Sequence[CheckRun], str]:
     """Return the red checks of the head that a plan would be based on, and what they report, if that is needed.
 
     There are none if the head moved.
     """
     try:
-        checked = await context.checks.read(context.location.thread)
-        if checked is None or checked.head != context.location.base or not (red := checks_to_fix(checked)):
+        checked = await run.checks.read(run.location.thread)
+        if checked is None or checked.head != run.location.base or not (red := checks_to_fix(checked)):
             return (), ""
-        needed = turns_begun(state.heard.seen) < MOST_TURNS
-        return red, await context.checks.report(checked.head, red) if needed else ""
+        needed = turns_begun(run.state.heard.seen) < MOST_TURNS
+        return red, await run.checks.report(checked.head, red) if needed else ""
     except PlangateError as error:
-        _log.warning("the checks of #%s cannot be read: %s", context.location.thread, error)
+        _log.warning("the checks of #%s cannot be read: %s", run.location.thread, error)
         return (), ""

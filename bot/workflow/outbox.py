@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
 
 from bot.core import reply_text
 from bot.core.approval import approval_attempts
@@ -14,65 +13,59 @@ from bot.core.moves import Answered, Published, Stopped
 from bot.core.names import thread_ref
 from bot.core.notes import Folded, Heard, Noticed, Told
 from bot.core.thread.heard import UnpostedText
-from bot.core.thread.state import ThreadState
 from bot.core.transcript import all_messages, todos_of
 from bot.core.turn import Acknowledgment
-from bot.workflow.journal import append_notes, defer_notes, take_over
-from bot.workflow.main_session import end_stopped_planning
-from bot.workflow.saved_work import checkout, read_transcript
-from bot.workflow.thread_context import ThreadContext, may_ask
+from bot.workflow.main_session import checkout, end_stopped_planning, read_transcript, work_session
+from bot.workflow.thread_run import ThreadRun
 
 # --- Posts the texts that journal entries owe to people, each exactly once (PR3, E1) ---------------------------------
-# Two processes may work on one thread at a time: a check, and a reader of comments meanwhile. So that nothing is
-# posted
+# Two processes may work on one thread at a time: a check, and a reader of comments meanwhile. So that nothing is posted
 # twice, each posts the replies to the turns that it journaled, and only the check posts what moves owe. If a reader
-# died, a later check posts its replies. If a job died, the first job that takes the thread over posts what is left
-# (E4).
+# died, a later check posts its replies. If a job died, the first job that takes the thread over posts what is left.
 
 
-async def post_replies(context: ThreadContext, state: ThreadState) -> ThreadState:
+async def post_replies(run: ThreadRun) -> None:
     """Post the replies to turns that this check journaled. If another process journaled a turn first, it replies."""
-    mine, texts = context.thread_check.written, state.heard.unposted_texts
-    return await _post(context, state, [text for text in texts if isinstance(text.event, Heard) and text.n in mine])
+    mine, texts = run.journal.own, run.state.heard.unposted_texts
+    await _post(run, [text for text in texts if isinstance(text.event, Heard) and text.n in mine])
 
 
-async def post_outcomes(context: ThreadContext, state: ThreadState) -> ThreadState:
+async def post_outcomes(run: ThreadRun) -> None:
     """Post what moves owe, and abandoned replies. Raises Conflict if another check takes the thread over first."""
-    if not (texts := state.heard.texts_to_post(context.resources.clock.now())):
-        return state
-    state = await take_over(context, state)
-    if state.stage not in AT_WORK:
-        await context.dialogue.end_abandoned_progress(EXECUTION_OVER)
-    return await _post(context, state, texts)
+    if not (texts := run.state.heard.texts_to_post(run.clock.now())):
+        return
+    await run.take_over()
+    if run.state.stage not in AT_WORK:
+        await run.dialogue.end_abandoned_progress(EXECUTION_OVER)
+    await _post(run, texts)
 
 
-async def _post(context: ThreadContext, state: ThreadState, texts: Iterable[UnpostedText]) -> ThreadState:
+async def _post(run: ThreadRun, texts: Iterable[UnpostedText]) -> None:
     """Post texts, oldest first, and note each one. The dialogue looks each up first, so a crash repeats none (E1)."""
     for unposted in texts:
         event = unposted.event
         progress = ""
         if isinstance(event, Stopped):
-            progress = await _progress_so_far(context, state)
-            await end_stopped_planning(context, state)
+            progress = await _progress_so_far(run)
+            await end_stopped_planning(run)
         if isinstance(event, Published) and event.reviews:
-            await context.dialogue.reply(event.reviews, reply_text.review_addressed(event.commit), unposted.n)
+            await run.dialogue.reply(event.reviews, reply_text.review_addressed(event.commit), unposted.n)
         if isinstance(event, Answered) and event.review is not None:
-            await context.dialogue.review(event.review, unposted.n)
+            await run.dialogue.review(event.review, unposted.n)
         else:
-            await context.dialogue.post(f"{event.owes}\n\n{progress}".rstrip(), unposted.n)
-        state = defer_notes(context, state, Told(answers=unposted.n))
-    return state
+            await run.dialogue.post(f"{event.owes}\n\n{progress}".rstrip(), unposted.n)
+        run.defer(Told(answers=unposted.n))
 
 
-async def _progress_so_far(context: ThreadContext, state: ThreadState) -> str:
+async def _progress_so_far(run: ThreadRun) -> str:
     """Return the progress of stopped work, from its transcript and checkout. Leaves out what cannot be read."""
     todos, paths = list[tuple[str, str]](), tuple[str, ...]()
-    if state.has_approved_work:
+    if run.state.has_approved_work:
         with suppress(PlangateError):
-            lines = await read_transcript(context, context.work_session(state))
+            lines = await read_transcript(run, work_session(run))
             todos = todos_of(all_messages(lines))
-            paths = await context.workspace.changed_paths(await checkout(context, state)) if lines else ()
-    return reply_text.work_so_far(todos, paths, state.costs.total_usd)
+            paths = await run.workspace.changed_paths(await checkout(run)) if lines else ()
+    return reply_text.work_so_far(todos, paths, run.state.costs.total_usd)
 
 
 # --- Answers, once, each approval that cannot take effect and would otherwise get no reply (PR3, A5) -----------------
@@ -81,58 +74,55 @@ async def _progress_so_far(context: ThreadContext, state: ThreadState) -> str:
 # - While the journal cannot be read, no earlier decision counts.
 
 
-async def notice_void_plan(context: ThreadContext, state: ThreadState) -> ThreadState:
+async def notice_void_plan(run: ThreadRun) -> None:
     """Fold a plan that is no longer valid and was not replaced, and answer people who approve it anyway."""
-    if not state.has_void_plan:
-        return state
-    if state.plan.voided is not None and state.plan.voided.folded is None:
-        state = await _fold_void_plans(context, state)
-    if (voided := state.plan.voided) is None or not voided.folded:
-        return state
-    return await _answer_approval(context, state, voided.since, owes=reply_text.void_plan(state.plan.current))
+    if not run.state.has_void_plan:
+        return
+    if run.state.plan.voided is not None and run.state.plan.voided.folded is None:
+        await _fold_void_plans(run)
+    if (voided := run.state.plan.voided) is None or not voided.folded:
+        return
+    await _answer_approval(run, voided.since, owes=reply_text.void_plan(run.state.plan.current))
 
 
-async def _fold_void_plans(context: ThreadContext, state: ThreadState) -> ThreadState:
+async def _fold_void_plans(run: ThreadRun) -> None:
     """Fold the comments that show such a plan: the journaled one, and one that was posted as the request came."""
-    current = state.plan.comment if state.plan.awaits_decision else ""
-    comments = [current, *[await context.dialogue.find_plan_comment(ask) for ask in state.unconfirmed_asks]]
+    current = run.state.plan.comment if run.state.plan.awaits_decision else ""
+    comments = [current, *[await run.dialogue.find_plan_comment(ask) for ask in run.state.unconfirmed_asks]]
     plans = [comment for comment in comments if comment]
     for comment in plans:
-        await context.dialogue.supersede(comment, reply_text.VOID_PLAN)
-    return await append_notes(context, state, Folded(folded=len(plans), shown=plans[-1] if plans else ""))
+        await run.dialogue.supersede(comment, reply_text.VOID_PLAN)
+    await run.note(Folded(folded=len(plans), shown=plans[-1] if plans else ""))
 
 
-async def notice_configuration_error(context: ThreadContext, state: ThreadState) -> ThreadState:
+async def notice_configuration_error(run: ThreadRun) -> None:
     """Answer people who approve a plan while the configuration has a mistake."""
-    if state.stage is not Stage.AWAITING_APPROVAL:
-        return state
-    owes = reply_text.approval_on_hold(state.plan.current, context.settings.refusal)
-    return await _answer_approval(context, state, None, owes=owes)
+    if run.state.stage is not Stage.AWAITING_APPROVAL:
+        return
+    owes = reply_text.approval_on_hold(run.state.plan.current, run.settings.refusal)
+    await _answer_approval(run, None, owes=owes)
 
 
-async def notice_unreadable_journal(context: ThreadContext) -> None:
+async def notice_unreadable_journal(run: ThreadRun) -> None:
     """Post once that the thread's journal cannot be read and that nothing decided there counts."""
-    await notice_without_journal(context, reply_text.unreadable(thread_ref(context.location.thread)))
+    await notice_without_journal(run, reply_text.unreadable(thread_ref(run.location.thread)))
 
 
-async def notice_without_journal(context: ThreadContext, text: str) -> None:
+async def notice_without_journal(run: ThreadRun, text: str) -> None:
     """Post once why nothing can begin, if somebody who may ask has asked. Neither reads nor writes the journal."""
-    turns = await context.dialogue.turns((), may_act=partial(may_ask, context))
-    requests = [turn for turn in turns if may_ask(context, turn) and not turn.aside]
+    turns = await run.dialogue.turns((), may_act=run.may_ask)
+    requests = [turn for turn in turns if run.may_ask(turn) and not turn.aside]
     if requests:
-        await context.dialogue.acknowledge(requests[-1], Acknowledgment.SEEN)
-        await context.dialogue.post(text, 0)  # entries count from 1
+        await run.dialogue.acknowledge(requests[-1], Acknowledgment.SEEN)
+        await run.dialogue.post(text, 0)  # entries count from 1
 
 
-async def _answer_approval(
-    context: ThreadContext, state: ThreadState, since: datetime | None, *, owes: str
-) -> ThreadState:
+async def _answer_approval(run: ThreadRun, since: datetime | None, *, owes: str) -> None:
     """Post a text once if somebody approved since `since`, or since the plan was shown."""
-    if owes in state.plan.posted_notices:
-        return state
-    live = await context.dialogue.snapshot(
-        state.plan.current, state.plan.comment, onto=state.request.onto, begun=state.approval.work_begun_lines
-    )
-    if approval_attempts(live, context.policy, since or live.shown.since):
-        state = await post_outcomes(context, await append_notes(context, state, Noticed(owes=owes)))
-    return state
+    plan, onto, begun = run.state.plan, run.state.request.onto, run.state.approval.work_begun_lines
+    if owes in plan.posted_notices:
+        return
+    live = await run.dialogue.snapshot(plan.current, plan.comment, onto=onto, begun=begun)
+    if approval_attempts(live, run.policy, since or live.shown.since):
+        await run.note(Noticed(owes=owes))
+        await post_outcomes(run)

@@ -1,4 +1,4 @@
-"""A session in plan mode that ends with a plan, an answer, or a limit; and its wait for a free slot."""
+"""Makes a plan in a session in plan mode, and posts it exactly once; and the wait of a session for a free slot."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,9 +11,9 @@ from bot.agent.session_events import End, Ended
 from bot.agent.tools.session_tools import submitted_review
 from bot.core import comment, reply_text
 from bot.core.errors import Refused
-from bot.core.gate import AT_WORK, Stage
+from bot.core.gate import AT_WORK, Move, Stage
 from bot.core.markdown.elements import cut_middle
-from bot.core.moves import Answered, MoveEvent, Planned, Stopped
+from bot.core.moves import Answered, MoveEvent, Planned, Proposed, Stopped
 from bot.core.notes import Queued
 from bot.core.paths import Further, PathClass, as_glob, is_workflow, linked_classes
 from bot.core.plan import Contract, PlanDocument, contract_tier
@@ -24,7 +24,6 @@ from bot.workflow import approving
 from bot.workflow.approving import may_stand
 from bot.workflow.asking import deliver_reply, question_move
 from bot.workflow.intake import branch_name
-from bot.workflow.journal import append_notes
 from bot.workflow.main_session import (
     SessionStart,
     open_session,
@@ -33,8 +32,7 @@ from bot.workflow.main_session import (
     unfinished_move,
     unsent_additions,
 )
-from bot.workflow.operating import record_targets
-from bot.workflow.thread_context import ThreadContext
+from bot.workflow.thread_run import ThreadRun
 
 # --- Planning: a session in plan mode that ends with a plan, an answer, or a limit -----------------------------------
 
@@ -44,22 +42,22 @@ MORE_WAS_SAID = "People said more while you planned. Take it into your plan, and
 _RESTED = frozenset({End.ANSWERED, End.SUSPENDED})
 
 
-async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:
+async def make_plan(run: ThreadRun) -> MoveEvent | None:
     """Make a plan for the newest request and its additions. An interrupted session continues where it was."""
-    if (stop := await stop_move(context, state)) is not None:
+    if (stop := await stop_move(run)) is not None:
         return stop
-    name, quotes = state.request.planning_session, not may_stand(context, state)
-    start = SessionStart(name, Access.READ, _task(state), quotes=quotes)
-    async with open_session(context, state, start) as session:
-        if (question := await question_move(context, state, session)) is not None:
+    name, quotes = run.state.request.planning_session, not may_stand(run)
+    start = SessionStart(name, Access.READ, _task(run.state), quotes=quotes)
+    async with open_session(run, start) as session:
+        if (question := await question_move(run, session)) is not None:
             return question
-        await deliver_reply(context, state, session, unsent_additions(session, state))
-        _add(session, unsent_additions(session, state))
+        await deliver_reply(run, session, unsent_additions(session, run.state))
+        _add(session, unsent_additions(session, run.state))
         while (handed_in := _submitted_plan(session)) is None:
-            ended = await run_session(context, state, session)
+            ended = await run_session(run, session)
             if ended is None:
                 return None
-            if (question := await question_move(context, state, session)) is not None:
+            if (question := await question_move(run, session)) is not None:
                 return question
             if ended.end in _RESTED and session.queued:
                 texts = session.queued.copy()
@@ -67,73 +65,73 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
                 _add(session, texts)
             elif pending_plan_call(session.history) is None:
                 has_answered = ended.end is End.ANSWERED
-                return _answer(context, state, session, ended) if has_answered else unfinished_move(context, ended)
-    classes = (*context.settings.classes, *await _imported_classes(context, state, handed_in.contract))
-    linked = linked_classes(await context.workspace.links(state.request.base), classes)
+                return _answer(run, session, ended) if has_answered else unfinished_move(run, ended)
+    classes = (*run.settings.classes, *await _imported_classes(run, handed_in.contract))
+    linked = linked_classes(await run.workspace.links(run.state.request.base), classes)
     handed_in = replace(handed_in, contract=replace(handed_in.contract, classes=(*classes, *linked)))
-    plan = await record_targets(context, document(context, state, handed_in))
+    plan = await _record_targets(run, document(run, handed_in))
     return Planned(plan=plan, digest=plan.digest, strangers=session.is_untrusted)
 
 
-async def _imported_classes(context: ThreadContext, state: ThreadState, contract: Contract) -> Further:
+async def _imported_classes(run: ThreadRun, contract: Contract) -> Further:
     """Return globs of class `agent` for the files in a plan's reach that project memory imports."""
-    project = (await context.environment(state.request.base)).project
+    project = (await run.environment(run.state.request.base)).project
     imported = await project.imports(contract.scope) if project is not None else ()
     return tuple((str(PathClass.AGENT), f"/{as_glob(path)}") for path in imported if contract.reaches(path))
 
 
-async def stop_move(context: ThreadContext, state: ThreadState) -> Stopped | None:
+async def stop_move(run: ThreadRun) -> Stopped | None:
     """Return the move that stops planning if the thread was closed after the last request, else None."""
-    if await context.dialogue.closed_since(state.heard.last_request_at):
-        return Stopped(owes=reply_text.thread_closed(context.settings.mention))
+    if await run.dialogue.closed_since(run.state.heard.last_request_at):
+        return Stopped(owes=reply_text.thread_closed(run.settings.mention))
     return None
 
 
-def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPlan) -> PlanDocument:
+def document(run: ThreadRun, handed_in: SubmittedPlan) -> PlanDocument:
     """Return the plan document of a handed-in plan: the next version, its text inert and redacted before it is hashed.
 
     Raises Refused for a contract that cannot be approved or carried out.
     """
     contract = handed_in.contract
-    if context.settings.setup:  # approvers see in the plan which hosts the set-up commands may reach
-        contract = replace(contract, hosts=tuple(dict.fromkeys((*contract.hosts, *context.settings.hosts))))
-    _refuse_secrets(context, contract, handed_in)
-    _refuse_workflows(context, contract)
-    expires = context.resources.clock.now() + timedelta(days=context.settings.expires_days)
-    own_branch = context.location.pull is not None and not (context.location.branch or state.request.onto)
+    if run.settings.setup:  # approvers see in the plan which hosts the set-up commands may reach
+        contract = replace(contract, hosts=tuple(dict.fromkeys((*contract.hosts, *run.settings.hosts))))
+    _refuse_secrets(run, contract, handed_in)
+    _refuse_workflows(run, contract)
+    expires = run.clock.now() + timedelta(days=run.settings.expires_days)
+    own_branch = run.location.pull is not None and not (run.location.branch or run.state.request.onto)
     plan = PlanDocument(
-        repository=context.location.repository,
-        thread=context.location.thread,
-        plan=state.gate.plan + 1,
-        base=state.request.base,
-        markdown=context.redactor.redact(handed_in.markdown),
-        notes=context.redactor.redact(handed_in.notes),
+        repository=run.location.repository,
+        thread=run.location.thread,
+        plan=run.state.gate.plan + 1,
+        base=run.state.request.base,
+        markdown=run.redactor.redact(handed_in.markdown),
+        notes=run.redactor.redact(handed_in.notes),
         findings=handed_in.findings,
         operations=handed_in.operations,
         contract=contract,
         tier=str(contract_tier(contract)),
-        budget_usd=context.settings.budget_usd,
+        budget_usd=run.settings.budget_usd,
         expires=expires.replace(microsecond=0),
-        hidden=state.request.hidden,
-        branch=branch_name(context, state) if own_branch else "",
+        hidden=run.state.request.hidden,
+        branch=branch_name(run) if own_branch else "",
     )
-    before = state.plan.to_replace
+    before = run.state.plan.to_replace
     return plan if before is None else replace(plan, changed=comment.changes(before, plan))
 
 
-def _refuse_secrets(context: ThreadContext, contract: Contract, handed_in: SubmittedPlan) -> None:
+def _refuse_secrets(run: ThreadRun, contract: Contract, handed_in: SubmittedPlan) -> None:
     """Raise Refused for a secret outside the plan's text. Redacting it there would change what the plan allows."""
     names = (*contract.scope, *contract.commands, *contract.hosts)
-    if hidden := context.redactor.find_secrets("\n".join((*names, *_task_texts(handed_in)))):
+    if hidden := run.redactor.find_secrets("\n".join((*names, *_task_texts(handed_in)))):
         raise Refused(
             f"the plan names a secret ({hidden[0].kind}) among its files, commands, hosts, findings, or operations",
             fix="ask again for a plan without it",
         )
 
 
-def _refuse_workflows(context: ThreadContext, contract: Contract) -> None:
+def _refuse_workflows(run: ThreadRun, contract: Contract) -> None:
     """Raise Refused for a plan that changes workflows where they cannot be pushed."""
-    unpushable = [] if context.settings.workflows else [glob for glob in contract.scope if is_workflow(glob)]
+    unpushable = [] if run.settings.workflows else [glob for glob in contract.scope if is_workflow(glob)]
     if unpushable:
         raise Refused(
             f"the plan changes workflows, which this bot can't push ({', '.join(unpushable)})",
@@ -178,46 +176,73 @@ def _submitted_plan(session: Session) -> SubmittedPlan | None:
     return read_plan(call["input"]) if call is not None else None
 
 
-def _answer(context: ThreadContext, state: ThreadState, session: Session, ended: Ended) -> Answered:
+def _answer(run: ThreadRun, session: Session, ended: Ended) -> Answered:
     """Return the answer that the session ended with, as a review if it submitted one."""
-    pull = context.location.pull
-    reviewed = pull and (state.request.base if context.location.branch else pull.head)
+    pull = run.location.pull
+    reviewed = pull and (run.state.request.base if run.location.branch else pull.head)
     review = reviewed and submitted_review(session.history, session.context.folder, reviewed)
     return Answered(answer=ended.text, owes=review.text if review else ended.text, review=review or None)
 
 
+async def _record_targets(run: ThreadRun, plan: PlanDocument) -> PlanDocument:
+    """Return the plan with the current digest of each operation's target."""
+    digests: dict[int, str] = {}
+    for number in dict.fromkeys(operation.number for operation in plan.operations):
+        target = await run.tasks.target(number)
+        digests[number] = target.digest if target is not None else ""
+    return replace(
+        plan, operations=tuple(replace(operation, seen=digests[operation.number]) for operation in plan.operations)
+    )
+
+
+# --- Posts the plan exactly once, records where, and marks earlier plan comments as outdated -------------------------
+
+
+async def propose_plan(run: ThreadRun) -> Proposed:
+    """Post the newest plan, and return where it is shown. Mark the comments of earlier plans as outdated."""
+    plan = run.state.plan.current
+    proposed = await run.dialogue.propose(plan, run.state.gate.ask)
+    older = [run.state.plan.comment, *[await run.dialogue.find_plan_comment(ask) for ask in run.state.unconfirmed_asks]]
+    why = comment.superseded_notice(plan) if plan.changed or plan.tree else comment.next_plan_notice(plan)
+    for shown in older:
+        if shown not in {"", proposed.id}:
+            await run.dialogue.supersede(shown, why)
+    # Repeated here in case the process died between the end of the session and this point.
+    await run.dialogue.end_progress(comment.planning_over(Move.PLANNED), run.state.request.planning_ask)
+    return Proposed(shown=proposed.id, shown_url=proposed.url, digest=plan.digest)
+
+
 # --- Shows once on the thread that its session waits for a free slot. The check ends; a later one begins the session
 # No process waits meanwhile: the journal records what has to be done, so a process that dies loses nothing. The checks
-# in
-# between carry out every other command, above all a stop.
+# in between carry out every other command, above all a stop.
 
 
-async def wait_for_session(context: ThreadContext, state: ThreadState) -> Stopped | None:
+async def wait_for_session(run: ThreadRun) -> Stopped | None:
     """Show on the thread that its session waits and return None; or return the move that stops the work instead.
 
     The text is in the progress comment of the ask, which the session edits later, so every check shows it in the same
     comment.
     """
-    if (stop := await stop_move_while_waiting(context, state)) is not None:
+    if (stop := await stop_move_while_waiting(run)) is not None:
         return stop
-    await context.dialogue.progress(reply_text.session_queued(context.settings.mention), progress_ask(state))
-    if not state.waits_for_session:
-        await append_notes(context, state, Queued(queued=state.gate.ask))
+    await run.dialogue.progress(reply_text.session_queued(run.settings.mention), progress_ask(run.state))
+    if not run.state.waits_for_session:
+        await run.note(Queued(queued=run.state.gate.ask))
     return None
 
 
-async def end_wait(context: ThreadContext, state: ThreadState) -> ThreadState:
+async def end_wait(run: ThreadRun) -> None:
     """If the thread shows that its session waits, show that it no longer does: it begins, or is not needed any more."""
-    if not state.waits_for_session:
-        return state
-    await context.dialogue.progress(reply_text.WAIT_OVER, progress_ask(state))
-    return await append_notes(context, state, Queued(queued=0))
+    if not run.state.waits_for_session:
+        return
+    await run.dialogue.progress(reply_text.WAIT_OVER, progress_ask(run.state))
+    await run.note(Queued(queued=0))
 
 
-async def stop_move_while_waiting(context: ThreadContext, state: ThreadState) -> Stopped | None:
+async def stop_move_while_waiting(run: ThreadRun) -> Stopped | None:
     """Return the move that stops the session: its thread was closed, or an approver rejected its plan. Else None."""
-    if state.stage in AT_WORK:
-        return await approving.stop_move(context, state)
-    if state.stage is Stage.PLANNING:
-        return await stop_move(context, state)
+    if run.state.stage in AT_WORK:
+        return await approving.stop_move(run)
+    if run.state.stage is Stage.PLANNING:
+        return await stop_move(run)
     return None

@@ -14,13 +14,15 @@ before it (`_claim_push`).
 from dataclasses import replace
 from functools import partial
 
-from bot.core import comment, pull_text
+from bot.core import comment, pull_text, reply_text
 from bot.core.approval import ApprovedPlan, Verdict, VerdictOutcome
+from bot.core.checks import obstacles
 from bot.core.errors import Conflict, OutOfScope, Refused, SecretAdded
 from bot.core.gate import Stage
+from bot.core.maintenance import Operation
 from bot.core.markdown.inert import inert_line, inert_markdown, inert_message
-from bot.core.moves import Delivered, MoveEvent, Outgrew, Published
-from bot.core.notes import Pushing
+from bot.core.moves import Delivered, Failed, MoveEvent, Outgrew, Published
+from bot.core.notes import Operated, Pushing
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument, contract_tier
 from bot.core.receipt import Builder, ReceiptSubject, receipt_statement
@@ -29,90 +31,110 @@ from bot.core.turn import Actor
 from bot.core.work import CommitOrder, PullOrder, PushedWork
 from bot.workflow.approving import evaluate_live, withdrawal_move
 from bot.workflow.intake import branch_name, journal_turns, pull_number, pull_title
-from bot.workflow.journal import append_notes
-from bot.workflow.operating import carry_out, finish_operations, operations_report
+from bot.workflow.main_session import checkout
 from bot.workflow.outbox import post_replies
-from bot.workflow.saved_work import checkout
-from bot.workflow.thread_context import ThreadContext
+from bot.workflow.thread_run import ThreadRun
 from bot.workflow.verification import leftovers
 
+# --- Asks, before a plan is made and before work begins, whether its result can be published (CL1) -------------------
+# What cannot succeed is said at once, before anything is spent. Money and the state of the thread have their own checks
+# beside this one (`engine.py`). A scheduled task may need no branch, so only its plan tells.
 
-async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:
+
+async def hindrance_move(run: ThreadRun) -> Failed | None:
+    """Return the move that ends work that could not be published, and tells people why; None if nothing hinders it."""
+    state = run.state
+    may_push = state.plan.current.changes_files if state.stage is Stage.EXECUTING else state.task is None
+    if state.waits_for_session or not may_push:
+        return None
+    branch = branch_name(run)
+    facts = await run.rules.publishing_facts(branch)
+    if facts.taken and (state.work.was_finished or await run.pulls.find(branch)):
+        facts = replace(facts, taken="")  # it is the bot's own: its work was pushed, as the journal may have lost (A4b)
+    found = obstacles(facts, branch, is_new=not (run.location.branch or state.request.onto))
+    if not found:
+        return None
+    return Failed(detail=" ".join(found), owes=reply_text.cannot_publish(found, run.settings.mention))
+
+
+# --- Pushes the work, and ensures its pull request and receipt -------------------------------------------------------
+
+
+async def publish_work(run: ThreadRun) -> MoveEvent | None:
     """Publish what the approved plan covers. The same journal always gives the same branch and commit.
 
     Returns None if the thread was moved meanwhile, such as by a stop. A commit that an earlier process pushed to a pull
     request's branch was approved at that time: it is reported, and never pushed again.
     """
-    if (pushed := await _earlier_push(context, state)) is not None:
-        return await _ensure_pull_request(context, state, pushed, _verdict(state))
-    if (latest := await _journal_latest(context, state)) is None:
+    if (pushed := await _earlier_push(run)) is not None:
+        return await _ensure_pull_request(run, pushed, _verdict(run.state))
+    if not await _journal_latest(run):
         return None
-    state = latest
-    if await context.have_rules_changed():
+    if await run.rules.have_rules_changed():
         raise Conflict("who may approve has changed since this check began", where="approve", fix="try again")
-    verdict, proof = await evaluate_live(context, state)
+    verdict, proof = await evaluate_live(run)
     if proof is None:
-        return withdrawal_move(context, state, verdict)
-    if await context.fence.has_moved(state):
+        return withdrawal_move(run, verdict)
+    if await run.has_moved():
         return None
-    if not state.plan.current.changes_files:
-        return await finish_operations(context, state)
-    return await _publish(context, state, proof)
+    if not run.state.plan.current.changes_files:
+        return await _finish_operations(run)
+    return await _publish(run, proof)
 
 
-async def _journal_latest(context: ThreadContext, state: ThreadState) -> ThreadState | None:
-    """Take in what people said until now, and return the state; None if that moved the thread.
+async def _journal_latest(run: ThreadRun) -> bool:
+    """Take in what people said until now. Return False if that moved the thread.
 
     This finds a stop that no delivery reported, and one that the journal lost because its ref was set back (A4b).
     """
-    latest = await post_replies(context, await journal_turns(context, state))
-    return latest if (latest.stage, latest.gate.ask) == (state.stage, state.gate.ask) else None
+    before = run.state.gate
+    await journal_turns(run)
+    await post_replies(run)
+    return (run.state.stage, run.state.gate.ask) == (before.stage, before.ask)
 
 
-async def _publish(context: ThreadContext, state: ThreadState, proof: ApprovedPlan) -> MoveEvent | None:
+async def _publish(run: ThreadRun, proof: ApprovedPlan) -> MoveEvent | None:
     """Push the work, and ensure its pull request."""
-    order = _order(context, state)
+    order = _order(run)
     try:
-        pushed = await context.workspace.publish(
+        pushed = await run.workspace.publish(
             proof,
-            await checkout(context, state),
+            await checkout(run),
             order,
-            before_push=partial(_claim_push, context, state, shared=order.expected is not None),
+            before_push=partial(_claim_push, run, shared=order.expected is not None),
         )
     except OutOfScope as error:
-        if hidden := context.redactor.find_secrets("\n".join(error.paths)):
+        if hidden := run.redactor.find_secrets("\n".join(error.paths)):
             raise SecretAdded((("a file's name", 1, hidden[0].kind),)) from error
         plan = amended_plan(proof.document, error.paths, error.tree)
         return Outgrew(plan=plan, digest=plan.digest)
     except Conflict as error:
-        context.dialogue.interrupt(error)
-        if await context.fence.has_moved(state):
+        run.dialogue.interrupt(error)
+        if await run.has_moved():
             return None
-        return context.failure_move(str(error)) if order.expected is None else context.drift_move(error.what)
+        return run.failure_move(str(error)) if order.expected is None else run.drift_move(error.what)
     except Refused as error:
-        return context.failure_move(str(error))
-    return await _ensure_pull_request(context, state, pushed, proof.verdict)
+        return run.failure_move(str(error))
+    return await _ensure_pull_request(run, pushed, proof.verdict)
 
 
-async def _ensure_pull_request(
-    context: ThreadContext, state: ThreadState, work: PushedWork, verdict: Verdict
-) -> Published | Delivered | None:
+async def _ensure_pull_request(run: ThreadRun, work: PushedWork, verdict: Verdict) -> Published | Delivered | None:
     """Find or create the pull request of the pushed work, and return the move; None if the thread was moved meanwhile.
 
     Without pull requests, as at a terminal, the branch is the result.
     """
-    plan, digest = state.plan.current, state.plan.current.digest
-    if await context.fence.has_moved(state):
+    plan, digest = run.state.plan.current, run.state.plan.current.digest
+    if await run.has_moved():
         return None
-    receipt = await _issue_receipt(context, work)
-    pull = await context.pulls.ensure(_pull(context, state, work, verdict, receipt=receipt))
+    receipt = await _issue_receipt(run, work)
+    pull = await run.pulls.ensure(_pull(run, work, verdict, receipt=receipt))
     if pull is None:
         owes = comment.outcome(Stage.DONE, branch=work.branch)
         return Delivered(branch=work.branch, commit=work.commit, paths=work.paths, owes=owes, digest=digest)
-    operated = await carry_out(context, state) if plan.operations else state
-    if operated is None:
+    if not await _carry_out(run):
         return None
-    texts = [pull_text.pull_request_ready(pull), *([operations_report(operated)] if plan.operations else [])]
+    texts = [pull_text.pull_request_ready(pull), *([_operations_report(run.state)] if plan.operations else [])]
+    asked = [entry.said.key for entry in run.state.request.newest_entries]
     return Published(
         branch=work.branch,
         commit=work.commit,
@@ -120,45 +142,45 @@ async def _ensure_pull_request(
         pull_request=pull.url,
         pull_number=pull.number,
         owes="\n\n".join(texts),
-        reviews=tuple(entry.said.key for entry in state.request.newest_entries if entry.said.key.startswith("review-")),
+        reviews=tuple(key for key in asked if key.startswith("review-")),
         digest=digest,
     )
 
 
-async def _issue_receipt(context: ThreadContext, work: PushedWork) -> str:
+async def _issue_receipt(run: ThreadRun, work: PushedWork) -> str:
     """Issue the receipt of the pushed work (RC1, RC5). Return the pull request's text about it; "" for none.
 
     The statement is made from the journal up to the end of the work, so that a crash here changes nothing in it.
     """
     if not work.tree:
         return ""
-    place = context.location
+    place = run.location
     subject = ReceiptSubject(place.host, place.repository, place.name, work.branch, work.commit, work.tree, work.paths)
-    entries = await context.journal.cached_entries(place.thread)
-    statement = receipt_statement(entries, subject, Builder(context.settings.version, context.settings.run))
+    entries = await run.journal.port.cached_entries(place.thread)
+    statement = receipt_statement(entries, subject, Builder(run.settings.version, run.settings.run))
     try:
-        envelope = await context.receipts.issue(statement, work.commit)
+        envelope = await run.receipts.issue(statement, work.commit)
     except Refused as error:
         return pull_text.no_receipt(error.what)
     return pull_text.receipt_block(work.commit, envelope.decode()) if envelope else ""
 
 
-async def _claim_push(context: ThreadContext, state: ThreadState, work: PushedWork, *, shared: bool) -> None:
+async def _claim_push(run: ThreadRun, work: PushedWork, *, shared: bool) -> None:
     """Journal the commit before it is pushed to a shared branch, so that a later process recognizes it there (E3).
 
     Raises Conflict if the thread was moved meanwhile, because copying and screening the work takes time.
     """
-    if shared and state.work.pushing != work:
-        await append_notes(context, state, Pushing(digest=state.plan.current.digest, made=work))
-    await context.fence.check()
+    if shared and run.state.work.pushing != work:
+        await run.beside().note(Pushing(digest=run.state.plan.current.digest, made=work))
+    await run.journal.check()
 
 
-async def _earlier_push(context: ThreadContext, state: ThreadState) -> PushedWork | None:
+async def _earlier_push(run: ThreadRun) -> PushedWork | None:
     """Return the work that an earlier process pushed to a pull request's branch before it died; None for none."""
-    work, number = state.work.pushing, pull_number(context, state)
+    work, number = run.state.work.pushing, pull_number(run)
     if work is None or not number:
         return None
-    return work if await context.pulls.head(number) == work.commit else None
+    return work if await run.pulls.head(number) == work.commit else None
 
 
 def _verdict(state: ThreadState) -> Verdict:
@@ -186,64 +208,107 @@ def amended_plan(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanD
     )
 
 
-def _order(context: ThreadContext, state: ThreadState) -> CommitOrder:
+def _order(run: ThreadRun) -> CommitOrder:
     """Return what to commit, computed only from the journal."""
-    work, clean = state.work.current, context.redactor.redact
+    work, clean = run.state.work.current, run.redactor.redact
     summary = clean(inert_message(clean(work.summary)))
-    expected = state.request.base if context.location.branch or state.request.onto else None
-    asked_by, approval = state.request.turn.actor, state.approval.current
-    by_person = asked_by.id != context.policy.bot
-    requester = pull_text.co_author(asked_by, context.location.host) if by_person else ""
+    expected = run.state.request.base if run.location.branch or run.state.request.onto else None
+    asked_by, approval = run.state.request.turn.actor, run.state.approval.current
+    by_person = asked_by.id != run.policy.bot
+    requester = pull_text.co_author(asked_by, run.location.host) if by_person else ""
     trailers: tuple[str, ...] = ()
     # A version that kept no evidence wrote another message, and the same work must keep the same commit.
-    if approval.evidence and context.location.host:
+    if approval.evidence and run.location.host:
         trailers = (*pull_text.approval_trailers(approval.by), *([f"Co-authored-by: {requester}"] if requester else []))
         requester = ""
-    message = pull_text.commit_message(inert_message(pull_title(context, state)), state.plan.current, summary, trailers)
+    message = pull_text.commit_message(inert_message(pull_title(run)), run.state.plan.current, summary, trailers)
     return CommitOrder(
-        branch_name(context, state),
+        branch_name(run),
         message,
-        state.request.journaled_at.replace(microsecond=0),  # the same when the work is taken up again after a push
+        run.state.request.journaled_at.replace(microsecond=0),  # the same when the work is taken up again after a push
         requester,
         expected=expected,
         verified=work.tree,
-        leftovers=leftovers(state),
+        leftovers=leftovers(run.state),
     )
 
 
-def _pull(
-    context: ThreadContext, state: ThreadState, pushed: PushedWork, verdict: Verdict, *, receipt: str
-) -> PullOrder:
+def _pull(run: ThreadRun, pushed: PushedWork, verdict: Verdict, *, receipt: str) -> PullOrder:
     """Return the pull request to open: its body says who asked, who approved, and what was done."""
-    clean = context.redactor.redact
-    plan, work, approvers = state.plan.current, state.work.current, tuple(actor.login for actor in verdict.by)
-    evidence, cost_usd = state.approval.current.evidence, state.costs.total_usd  # of the thread, over all processes
+    clean = run.redactor.redact
+    plan, work, approvers = run.state.plan.current, run.state.work.current, tuple(actor.login for actor in verdict.by)
+    evidence, cost_usd = (
+        run.state.approval.current.evidence,
+        run.state.costs.total_usd,
+    )  # of the thread, over all processes
     origin = pull_text.PullOrigin(
-        asked=tuple(dict.fromkeys(entry.said.actor.login for entry in state.request.entries)),
+        asked=tuple(dict.fromkeys(entry.said.actor.login for entry in run.state.request.entries)),
         verdict=verdict,
-        at=state.approval.current.approved_at,
+        at=run.state.approval.current.approved_at,
         model=work.model or "",
-        cost_usd=cost_usd if context.resources.ledger.is_priced else None,
+        cost_usd=cost_usd if run.resources.ledger.is_priced else None,
         agents=[comment.AgentRow(**agent) for agent in work.agents or ()],
         commands=work.commands or (),
-        task=state.task.task if state.task is not None else "",
+        task=run.state.task.task if run.state.task is not None else "",
         receipt=receipt,
-        workflows_wait=context.settings.workflows_wait,
-        tokens=state.costs.tokens,
+        workflows_wait=run.settings.workflows_wait,
+        tokens=run.state.costs.tokens,
         ways=[opinion.way for opinion in evidence.opinions] if evidence else (),
         paths=pushed.paths,
         change=evidence.change if evidence else None,
     )
     summary = clean(inert_markdown(clean(work.summary)))
     body = pull_text.pull_body(plan, origin, summary=summary, checks=work.checks, no_baseline=work.no_baseline)
-    settings = context.settings
+    settings = run.settings
     return PullOrder(
         pushed.branch,
-        context.location.default_branch,
-        inert_line(pull_title(context, state)),
+        run.location.default_branch,
+        inert_line(pull_title(run)),
         body,
         draft=settings.draft,
         labels=settings.labels,
         reviewers=approvers if settings.reviewers is None else settings.reviewers,
         commit=pushed.commit,
     )
+
+
+# --- Carries out the approved operations on issues, each once, and reports their results (MT7) -----------------------
+
+
+async def _carry_out(run: ThreadRun) -> bool:
+    """Carry out the operations of the approved plan that the journal does not hold yet, in order.
+
+    Each is journaled before the next one begins. Return False once the thread was moved.
+    """
+    plan, before = run.state.plan.current, run.state
+    for n, operation in enumerate(plan.operations):
+        if n in {finished.operation for finished in run.state.work.finished_operations}:
+            continue
+        if run.state.has_moved_since(before) or await run.has_moved():
+            return False
+        result = await run.tasks.apply(operation, _seen(run.state, operation), f"{plan.digest}/{n}")
+        await run.note(Operated(digest=plan.digest, operation=n, outcome=result.outcome, seen=result.seen))
+    return True
+
+
+async def _finish_operations(run: ThreadRun) -> Delivered | None:
+    """Carry out a plan that changes no files, and end its round with a report; None when the thread was moved."""
+    if not await _carry_out(run):
+        return None
+    commit, digest = run.state.request.base, run.state.plan.current.digest
+    return Delivered(branch="", commit=commit, owes=_operations_report(run.state), digest=digest)
+
+
+def _operations_report(state: ThreadState) -> str:
+    """Return the results of the plan's operations as a table."""
+    outcomes = [finished.outcome for finished in state.work.finished_operations]
+    return f"The approved operations:\n\n{comment.operation_table(state.plan.current.operations, outcomes)}"
+
+
+def _seen(state: ThreadState, operation: Operation) -> str:
+    """Return the digest that the target must have: from the plan, or after the last operation on it."""
+    seen = operation.seen
+    for finished in state.work.finished_operations:
+        if state.plan.current.operations[finished.operation].number == operation.number:
+            seen = finished.seen
+    return seen

@@ -38,10 +38,8 @@ from bot.core.transcript import Json, Line, all_messages, commands_of, notes_of
 from bot.core.work import Checkout
 from bot.ports import Access, Toolhost, ToolOutput
 from bot.workflow.intake import addition_text, pull_number
-from bot.workflow.journal import append_notes, read_state
-from bot.workflow.main_session import journal_network, run_until_moved
-from bot.workflow.saved_work import checkout, read_transcript, toolhost
-from bot.workflow.thread_context import ThreadContext
+from bot.workflow.main_session import checkout, journal_network, read_transcript, run_until_moved, toolhost
+from bot.workflow.thread_run import ThreadRun
 
 # --- Runs commands that people chose, in the sandbox, and lists those that agents ran by themselves ------------------
 
@@ -53,7 +51,7 @@ _ENDING: Final = 30.0
 """Seconds that ending a command may take after it ran out of time."""
 
 
-async def commands_run(context: ThreadContext, session: SessionId) -> list[Json]:
+async def commands_run(run: ThreadRun, session: SessionId) -> list[Json]:
     """Return the commands that a session and its sub-agents ran: agent, command (redacted), exit_code, output_sha256.
 
     They are taken from the transcripts. Commands that only read are left out. Of each command the last run counts, and
@@ -61,49 +59,49 @@ async def commands_run(context: ThreadContext, session: SessionId) -> list[Json]
     """
     from bot.agent.permissions.shell_policy import is_read_only
 
-    sessions = [("main", lines := await _lines(context, session))]
-    sessions += [(agent, await _lines(context, ident)) for agent, ident in subagents_of(lines)]
+    sessions = [("main", lines := await _lines(run, session))]
+    sessions += [(agent, await _lines(run, ident)) for agent, ident in subagents_of(lines)]
     ran: dict[tuple[str, str], Json] = {}
     for agent, messages in sessions:
         for command, exit_code, output in commands_of(all_messages(messages)):
             if not is_read_only(command):
                 ran.pop((agent, command), None)
-                redacted = context.redactor.redact(command)[:TAIL]
+                redacted = run.redactor.redact(command)[:TAIL]
                 digest = hashlib.sha256(output.encode("utf-8", "surrogatepass")).hexdigest()
                 row = {"agent": agent, "command": redacted, "exit_code": exit_code, "output_sha256": digest}
                 ran[agent, command] = row
     return [*ran.values()][-MOST:]
 
 
-async def _lines(context: ThreadContext, session: SessionId) -> tuple[Line, ...]:
+async def _lines(run: ThreadRun, session: SessionId) -> tuple[Line, ...]:
     """Return the lines of a session; none if they cannot be read, because that must not fail finished work."""
     with suppress(PlangateError):
-        return await read_transcript(context, session)
+        return await read_transcript(run, session)
     return ()
 
 
 @asynccontextmanager
 async def command_sandbox(
-    context: ThreadContext, state: ThreadState, tree: Checkout, name: str, *, hosts: tuple[str, ...]
+    run: ThreadRun, tree: Checkout, name: str, *, hosts: tuple[str, ...]
 ) -> AsyncIterator[Toolhost]:
     """Yield a sandbox on a checkout that can reach those hosts. Its network decisions are journaled under `name`."""
     async with (
-        journal_network(context, state, SessionId(name)) as network_log,
-        toolhost(context, tree, Access.WRITE, Network(hosts, network_log.record)) as host,
+        journal_network(run, SessionId(name)) as network_log,
+        toolhost(run, tree, Access.WRITE, Network(hosts, network_log.record)) as host,
     ):
         yield host
 
 
 async def run_command(
-    context: ThreadContext, host: Toolhost, command: str, *, below: str = "", most: float = math.inf
+    run: ThreadRun, host: Toolhost, command: str, *, below: str = "", most: float = math.inf
 ) -> tuple[Json, str]:
     """Run one command, in a folder if one is named, and return how it ended and all of its output, redacted.
 
     It may take `sandbox.minutes`; `most` is a further time limit, in seconds.
     """
-    seconds = min(context.settings.command_minutes * 60, most)
+    seconds = min(run.settings.command_minutes * 60, most)
     output = await call_bash(host, f"cd {quote(below)}\n{command}" if below else command, seconds)
-    text = hear_output(context, output.text)
+    text = hear_output(run, output.text)
     facts = {
         "command": command,
         "exit_code": output.details.get("exit_code"),
@@ -119,24 +117,22 @@ async def call_bash(host: Toolhost, command: str, seconds: float) -> ToolOutput:
     return await host.call("Bash", call_input, timeout=seconds + _ENDING)
 
 
-def hear_output(context: ThreadContext, text: str) -> str:
+def hear_output(run: ThreadRun, text: str) -> str:
     """Return the output of a command, redacted. Raises CanaryShown first if it contains a planted decoy."""
-    context.resources.alarm.check_text(text)
-    return context.redactor.redact(text)
+    run.resources.alarm.check_text(text)
+    return run.redactor.redact(text)
 
 
-async def run_commands(
-    context: ThreadContext, host: Toolhost, commands: Iterable[str], *, seconds: float | None
-) -> list[Json]:
+async def run_commands(run: ThreadRun, host: Toolhost, commands: Iterable[str], *, seconds: float | None) -> list[Json]:
     """Run commands one after the other, within `seconds` in all; None for no limit.
 
     Return the results of the commands that were not cut short.
     """
-    clock, results = context.resources.clock, list[Json]()
+    clock, results = run.clock, list[Json]()
     end = math.inf if seconds is None else clock.monotonic() + seconds
     for command in commands:
         if (seconds_left := end - clock.monotonic()) > 0:
-            facts, _ = await run_command(context, host, command, most=seconds_left)
+            facts, _ = await run_command(run, host, command, most=seconds_left)
             results += [facts] if facts["exit_code"] is not None or clock.monotonic() < end else []
     return results
 
@@ -165,19 +161,19 @@ done' sh"""
 _LINE: Final = re.compile(r"([0-9a-f]{40}|gone) (.+)")
 
 
-def hosts(context: ThreadContext, state: ThreadState) -> tuple[str, ...]:
+def hosts(run: ThreadRun) -> tuple[str, ...]:
     """List the hosts that approved work may reach: those in both its plan and the configuration (N1a)."""
-    return reachable_hosts(state.plan.current.contract.hosts, context.settings.hosts, state.plan.current.tier)
+    return reachable_hosts(run.state.plan.current.contract.hosts, run.settings.hosts, run.state.plan.current.tier)
 
 
-async def prepare(context: ThreadContext, state: ThreadState) -> bool:
+async def prepare(run: ThreadRun) -> bool:
     """Prepare the checkout, and return True; False if the thread was moved meanwhile.
 
     Raises Misconfigured if a command fails, or leaves too many files that git does not ignore.
     """
-    if not context.settings.setup:
+    if not run.settings.setup:
         return True
-    return bool(await run_until_moved(context, state, _run_setup(context, state)))
+    return bool(await run_until_moved(run, _run_setup(run)))
 
 
 def leftovers(state: ThreadState) -> dict[str, str]:
@@ -185,34 +181,34 @@ def leftovers(state: ThreadState) -> dict[str, str]:
     return {} if state.request.setup is None else state.request.setup.left
 
 
-async def _run_setup(context: ThreadContext, state: ThreadState) -> bool:
+async def _run_setup(run: ThreadRun) -> bool:
     """Run the commands in a checkout that has not had them, and return True."""
-    tree = await checkout(context, state)
-    async with command_sandbox(context, state, tree, "setup", hosts=hosts(context, state)) as host:
-        mark = hashlib.sha256("\n".join(context.settings.setup).encode()).hexdigest()
+    tree = await checkout(run)
+    async with command_sandbox(run, tree, "setup", hosts=hosts(run)) as host:
+        mark = hashlib.sha256("\n".join(run.settings.setup).encode()).hexdigest()
         if await _command_output(host, tree, f"cat {_MARK}") != mark:
-            await _run(context, state, host, tree=tree)
+            await _run(run, host, tree=tree)
             await _command_output(host, tree, f"printf %s {mark} > {_MARK}")
     return True
 
 
-async def _run(context: ThreadContext, state: ThreadState, host: Toolhost, *, tree: Checkout) -> None:
+async def _run(run: ThreadRun, host: Toolhost, *, tree: Checkout) -> None:
     """Run the commands one after the other, and journal their results and what they left."""
     results = []
-    for command in context.settings.setup:
-        facts, _ = await run_command(context, host, command, below=tree.shown_as)
+    for command in run.settings.setup:
+        facts, _ = await run_command(run, host, command, below=tree.shown_as)
         results.append(facts)
         if facts["exit_code"] != 0:
             output = " ".join(facts["output"].split())[-SHOWN:]
             raise Misconfigured(f"the set-up command {command!r} failed: {output}", where=KEY, fix="fix it, then retry")
-    if state.request.setup is None:  # no work was done yet: the set-up commands caused every difference
+    if run.state.request.setup is None:  # no work was done yet: the set-up commands caused every difference
         lines = _LINE.findall(await _command_output(host, tree, _LEFT))
         leftover = {path: blob for blob, path in lines}
         if len(leftover) > MOST:
             some = ", ".join([*leftover][:3])
             what = f"the set-up commands left {len(leftover)} files that git does not ignore ({some} ...)"
             raise Misconfigured(what, where=KEY, fix="add them to .gitignore, then retry")
-        await append_notes(context, state, Prepared(commands=tuple(results), left=leftover))
+        await run.beside().note(Prepared(commands=tuple(results), left=leftover))
 
 
 async def _command_output(host: Toolhost, tree: Checkout, command: str) -> str:
@@ -260,55 +256,55 @@ class Verification:
     """Why a check did not run before the work; "" if all did."""
 
 
-def check_commands(context: ThreadContext, state: ThreadState) -> tuple[str, ...]:
+def check_commands(run: ThreadRun) -> tuple[str, ...]:
     """List the checks: the plan's commands, and the project's own."""
-    return tuple(dict.fromkeys((*state.plan.current.contract.commands, *context.settings.verify)))
+    return tuple(dict.fromkeys((*run.state.plan.current.contract.commands, *run.settings.verify)))
 
 
-async def measure_baseline(context: ThreadContext, state: ThreadState, session: Session) -> bool:
+async def measure_baseline(run: ThreadRun, session: Session) -> bool:
     """Run the checks on the untouched checkout, once in a session, and keep their results in the transcript.
 
     Return True.
     """
-    commands = check_commands(context, state)
-    if not commands or not _is_untouched(session) or _baseline(await read_transcript(context, session.id)) is not None:
+    commands = check_commands(run)
+    if not commands or not _is_untouched(session) or _baseline(await read_transcript(run, session.id)) is not None:
         return True
-    copy = await context.workspace.fork(await checkout(context, state), f"base-{secrets.token_hex(4)}")
+    copy = await run.workspace.fork(await checkout(run), f"base-{secrets.token_hex(4)}")
     try:
-        async with _sandbox(context, state, copy) as host:
-            seconds = context.settings.limits.seconds
-            results = await run_commands(context, host, commands, seconds=None if seconds is None else seconds / SHARE)
+        async with _sandbox(run, copy) as host:
+            seconds = run.settings.limits.seconds
+            results = await run_commands(run, host, commands, seconds=None if seconds is None else seconds / SHARE)
     finally:
-        await context.workspace.discard(copy)
+        await run.workspace.discard(copy)
     session.note(BASELINE, {"checks": results})
     return True
 
 
-async def baseline_reminders(context: ThreadContext, session: Session) -> list[str]:
+async def baseline_reminders(run: ThreadRun, session: Session) -> list[str]:
     """Return a reminder of the checks' results before the work; none if the session already has it."""
     has_begun = any(message["role"] == "assistant" for message in session.history)
     if not _is_untouched(session) or (not has_begun and len(session.history) > 1):
         return []
-    results = _baseline(await read_transcript(context, session.id))
+    results = _baseline(await read_transcript(run, session.id))
     return [reminder_text(escape_harness_markup(baseline_text(results)))] if results else []
 
 
-async def verify(context: ThreadContext, state: ThreadState, session: SessionId) -> Verification:
+async def verify(run: ThreadRun, session: SessionId) -> Verification:
     """Run the checks on a frozen copy of the work. Raises Refused if it cannot be copied or published."""
-    commands, work = check_commands(context, state), await checkout(context, state)
-    setup_files = leftovers(await read_state(context))
+    commands, work = check_commands(run), await checkout(run)
+    setup_files = leftovers(await run.journal.read())
     if not commands:
         with suppress(Refused):  # publishing reports it
-            paths = await context.workspace.changed_paths(work)
-            return Verification(outside=_outside(state, set(paths) - set(setup_files)))
+            paths = await run.workspace.changed_paths(work)
+            return Verification(outside=_outside(run.state, set(paths) - set(setup_files)))
         return Verification()
-    frozen = await context.workspace.freeze(work, f"checks-{secrets.token_hex(4)}", setup_files)
+    frozen = await run.workspace.freeze(work, f"checks-{secrets.token_hex(4)}", setup_files)
     try:
-        async with _sandbox(context, state, frozen.checkout) as host:
-            ran = [await run_command(context, host, line) for line in commands]
+        async with _sandbox(run, frozen.checkout) as host:
+            ran = [await run_command(run, host, line) for line in commands]
     finally:
-        await context.workspace.discard(frozen.checkout)
-    before = _baseline(await read_transcript(context, session))
+        await run.workspace.discard(frozen.checkout)
+    before = _baseline(await read_transcript(run, session))
     results_before = {check["command"]: _result(check) for check in before or ()}
     return Verification(
         tuple(
@@ -317,23 +313,21 @@ async def verify(context: ThreadContext, state: ThreadState, session: SessionId)
         ),
         {check["command"]: head_and_tail(output) for check, output in ran},
         frozen.tree,
-        _outside(state, frozen.paths),
+        _outside(run.state, frozen.paths),
         NOT_KNOWN if before is None else "" if results_before.keys() >= set(commands) else NO_TIME,
     )
 
 
-async def hand_back(
-    context: ThreadContext, state: ThreadState, session: SessionId, verified: Verification
-) -> Json | None:
+async def hand_back(run: ThreadRun, session: SessionId, verified: Verification) -> Json | None:
     """Return the message that hands failing work back to the session, or None if the work stands as it is.
 
     An amendment was approved with its exact tree, so nothing of it is handed back.
     """
-    if state.plan.current.tree:
+    if run.state.plan.current.tree:
         return None
-    messages = all_messages(await read_transcript(context, session))
+    messages = all_messages(await read_transcript(run, session))
     earlier = [begin for message in messages for begin in _reminder_beginnings(message)]
-    failing = _to_repair(state, verified) if earlier.count(FAILING) < context.settings.repairs else []
+    failing = _to_repair(run.state, verified) if earlier.count(FAILING) < run.settings.repairs else []
     texts = list[str]()
     if failing:
         passed = [check for check in verified.checks if state_of(check) is CheckState.PASSED]
@@ -382,9 +376,9 @@ def _outside(state: ThreadState, paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(path for path in paths if not state.plan.current.contract.reaches(path)))
 
 
-def _sandbox(context: ThreadContext, state: ThreadState, copy: Checkout) -> AbstractAsyncContextManager[Toolhost]:
+def _sandbox(run: ThreadRun, copy: Checkout) -> AbstractAsyncContextManager[Toolhost]:
     """Return a separate sandbox on a copy. It can reach the hosts that approved work may reach."""
-    return command_sandbox(context, state, copy, Path(copy.path).parent.name, hosts=hosts(context, state))
+    return command_sandbox(run, copy, Path(copy.path).parent.name, hosts=hosts(run))
 
 
 # --- Builds the brief with which an execution session starts (K1) ----------------------------------------------------
@@ -392,19 +386,19 @@ def _sandbox(context: ThreadContext, state: ThreadState, copy: Checkout) -> Abst
 # session, what the planner read, or other people's words.
 
 
-def execution_brief(context: ThreadContext, state: ThreadState) -> ExecutionBrief:
+def execution_brief(run: ThreadRun) -> ExecutionBrief:
     """Return the brief of a new session of approved work."""
-    request, *added = _unedited_requests(state)
-    others = [*added, *_answers(state)]
+    request, *added = _unedited_requests(run.state)
+    others = [*added, *_answers(run.state)]
     additions = [words for words in others if words is not None]
     return ExecutionBrief(
-        state.plan.current,
+        run.state.plan.current,
         request,
         additions,
         withheld=len(others) - len(additions),
-        checks=check_commands(context, state),
-        repairs=context.settings.repairs,
-        result=_result_place(context, state),
+        checks=check_commands(run),
+        repairs=run.settings.repairs,
+        result=_result_place(run),
     )
 
 
@@ -430,12 +424,10 @@ def _answers(state: ThreadState) -> Iterator[Words | None]:
             yield None if answer.edited else Words(answer.login, answer.text, answer.question)
 
 
-def _result_place(context: ThreadContext, state: ThreadState) -> str:
+def _result_place(run: ThreadRun) -> str:
     """Return what happens to the result of the work, and where people see it."""
-    thread, number = context.location.thread, pull_number(context, state)
-    new = (
-        f"a commit on a new branch, and a pull request to {code(context.location.default_branch)} that closes #{thread}"
-    )
+    thread, number = run.location.thread, pull_number(run)
+    new = f"a commit on a new branch, and a pull request to {code(run.location.default_branch)} that closes #{thread}"
     where = f"a commit on the branch of pull request #{number}" if number else new
     return (
         f"What you leave in the checkout becomes {where}; the harness makes them. Your last message is shown there as "

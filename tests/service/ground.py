@@ -23,7 +23,7 @@ from bot.service.github_host import CheckedThread, GitHubHost
 from bot.service.inbox import Delivery
 from bot.service.queue.file_queue import FileQueue
 from bot.service.service import Service
-from bot.workflow.thread_context import StateCache
+from bot.workflow.thread_run import StateCache
 
 SECRET = "It's a Secret to Everybody"
 
@@ -132,7 +132,7 @@ class Host(GitHubHost):
     asked: list[tuple[ThreadAddress, ...]] = field(default_factory=list)
     connections: Connections = field(init=False)
     configurations: Configurations = field(init=False)
-    open_context: Any = field(init=False)
+    open_run: Any = field(init=False)
     states: StateCache = field(init=False)
     read_mentions: Mapping[RepositoryId, KnownBot] = field(init=False)
     _news: asyncio.Event = field(init=False, default_factory=asyncio.Event)

@@ -34,8 +34,7 @@ from bot.github.tasks import IssueText
 from bot.service.configurations import CurrentConfiguration
 from bot.service.connections import ServedRepository
 from bot.service.github_host import TrackedTask
-from bot.workflow.journal import append_move, read_state
-from bot.workflow.thread_context import Fence, StateCache, ThreadContext
+from bot.workflow.thread_run import StateCache, ThreadJournal, ThreadRun
 from tests.memory_store import MemoryTranscripts
 
 ABSENT: Final = cast("Any", None)
@@ -138,37 +137,35 @@ class Process:
         return {}
 
     @asynccontextmanager
-    async def open_context(self, address: ThreadAddress) -> AsyncIterator[ThreadContext]:
+    async def open_run(self, address: ThreadAddress) -> AsyncIterator[ThreadRun]:
         await self.moment()
         number, journal = ThreadNumber(address.number), Journal(self)
         location = ThreadLocation(HOME.id, number, "", CommitId("a" * 40))
-        yield ThreadContext(
+        resources = SessionResources(ABSENT, MemoryTranscripts(), self, PermissionGate(), Ledger())
+        yield ThreadRun(
             location,
-            ABSENT,
-            journal,
+            ThreadJournal(journal, HOME.id, number, self.world.states),
             cast("Any", Thread(self, number)),
             ABSENT,
-            SessionResources(ABSENT, MemoryTranscripts(), self, PermissionGate(), Ledger()),
-            Fence(journal, HOME.id, number, self.world.states),
+            resources,
+            ABSENT,
             pulls=cast("Any", Thread(self, number)),
-            receipts=ABSENT,
             tasks=cast("Any", Thread(self, number)),
-            checks=ABSENT,
-            states=self.world.states,
         )
 
     async def check_thread(self, address: ThreadAddress) -> ThreadState:
         """End what was requested, as a session does; now and then it stays at work."""
-        async with self.open_context(address) as context:
-            state = await read_state(context)
-            if state.stage is Stage.PLANNING and self.world.random.random() < 0.8:
+        async with self.open_run(address) as run:
+            await run.read()
+            if run.state.stage is Stage.PLANNING and self.world.random.random() < 0.8:
                 ends: list[MoveEvent] = [Failed(detail="the model is down"), Answered(answer="Nothing.", owes="")]
-                state = await append_move(context, state, self.world.random.choice(ends))
-            return state
+                await run.append(self.world.random.choice(ends))
+            return run.state
 
     async def read_comments(self, address: ThreadAddress) -> ThreadState:
-        async with self.open_context(address) as context:
-            return await read_state(context)
+        async with self.open_run(address) as run:
+            await run.read()
+            return run.state
 
     def wake(self, address: ThreadAddress) -> None:
         """Leave it to the next look at every thread."""

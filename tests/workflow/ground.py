@@ -1,6 +1,6 @@
 """A thread with all of its ports in memory: the ground for the tests of the verbs.
 
-`process` returns the context of a new process: what is durable is shared with those before it, and nothing else.
+`process` returns the run of a new process: what is durable is shared with those before it, and nothing else.
 """
 
 import io
@@ -23,11 +23,10 @@ from bot.core.thread.state import ThreadState
 from bot.core.transcript import Json
 from bot.core.turn import Actor, Role
 from bot.core.work import LocalRun, ThreadLocation
-from bot.ports import CheckAccess, ModelRequest, Pulls, Receipts, TaskAccess
+from bot.ports import ModelRequest, Pulls
 from bot.terminal import Terminal
 from bot.workflow import engine
-from bot.workflow.journal import append_move, read_state
-from bot.workflow.thread_context import Fence, StateCache, ThreadContext, WorkSettings, planning_session
+from bot.workflow.thread_run import StateCache, ThreadJournal, ThreadRun, WorkControl, WorkSettings
 from tests.agent.ground import ENVIRONMENT, HandClock
 from tests.memory_store import MemoryTranscripts
 from tests.workflow.memory_ports import (
@@ -120,20 +119,26 @@ class Ground:
         self.pulls = MemoryPulls(self.life, self.workspace.branches)
         self.model = ScriptedAnswers(self.script)
 
-    def process(self, *, run: str = "") -> ThreadContext:
-        """Return the context of a new process."""
-        states, place = StateCache(), self.location
+    def process(self, *, run: str = "") -> ThreadRun:
+        """Return the run of a new process."""
+        place = self.location
         gate, ledger = PermissionGate(RULES, sandboxed=True), Ledger(self.settings.budget_usd)
         resources = SessionResources(
             self.model, self.transcripts, self.clock, gate, ledger, availability=self.available
         )
-        fence = Fence(self.journal, place.repository, place.thread, states)
-        ports = (self.journal, self.thread, self.workspace, resources, fence)
-        github = (self.pulls, Receipts(), TaskAccess(), CheckAccess())
-        beside = (replace(self.settings, run=run), Policy(bot=BOT.id))
-        return ThreadContext(
-            place, _environment, *ports, *github, *beside, states=states, begin_session=lambda: self.slots > 0
+        journal = ThreadJournal(self.journal, place.repository, place.thread, StateCache())
+        return ThreadRun(
+            *(place, journal, self.thread, self.workspace, resources, _environment, self.pulls),
+            settings=replace(self.settings, run=run),
+            policy=Policy(bot=BOT.id),
+            control=WorkControl(begin_session=lambda: self.slots > 0),
         )
+
+    async def reading(self, *, run: str = "") -> ThreadRun:
+        """Return the run of a new process that has read the journal."""
+        process = self.process(run=run)
+        await process.read()
+        return process
 
     async def look(self) -> ThreadState:
         """Look at the thread in a new process, a second after all that happened before."""
@@ -151,7 +156,7 @@ class Ground:
 
     async def state(self) -> ThreadState:
         """Return the thread as its journal tells it."""
-        return await read_state(self.process())
+        return await self.process().journal.read()
 
     async def planned(self, text: str = "Do it.") -> ThreadState:
         """Have a plan shown for a request of somebody who may ask."""
@@ -175,11 +180,10 @@ class Ground:
 
     async def moved(self, *moves: MoveEvent) -> ThreadState:
         """Journal moves, as other processes would."""
-        process = self.process()
-        state = await read_state(process)
+        process = await self.reading()
         for move in moves:
-            state = await append_move(process, state, move)
-        return state
+            await process.append(move)
+        return process.state
 
     def requested(self, text: str = "Do it.") -> Requested:
         """Return the move of a request."""
@@ -208,11 +212,10 @@ class LocalGround(Ground):
     available: HumanAvailability = HumanAvailability()
     screen: io.StringIO = field(default_factory=io.StringIO)
 
-    def process(self, *, run: str = "") -> ThreadContext:
-        """Return the context of a new run of the program."""
+    def process(self, *, run: str = "") -> ThreadRun:
+        """Return a new run of the program."""
         made = Ground.process(self, run=run)
         dialogue = Terminal("Do it.", self.clock, self.screen, yes=True)
         self.clock.seconds += 1  # nobody answers at once
         settings, policy = local_work_settings(made.settings), Policy(role=Role.READ, high_needs=1)
-        made = replace(made, dialogue=dialogue, pulls=Pulls(), settings=settings, policy=policy)
-        return replace(made, work_session=planning_session)
+        return replace(made, dialogue=dialogue, pulls=Pulls(), settings=settings, policy=policy)

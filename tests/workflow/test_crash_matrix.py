@@ -18,7 +18,7 @@ from bot.core.gate import Stage
 from bot.core.thread.state import ThreadState
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
-from bot.workflow.thread_context import WorkSettings
+from bot.workflow.thread_run import WorkSettings
 from tests.workflow.ground import (
     FILE,
     MAYA,

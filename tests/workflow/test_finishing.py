@@ -8,7 +8,7 @@ from bot.agent.loop import ENDED_EARLY, LAST_REQUESTS
 from bot.core.gate import Stage
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
-from bot.workflow.thread_context import WorkSettings
+from bot.workflow.thread_run import WorkSettings
 from tests.workflow.ground import FILE, MAYA, WILL, Ground, call, is_working, say, submit
 from tests.workflow.memory_ports import PRICE_USD
 

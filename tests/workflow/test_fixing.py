@@ -13,9 +13,8 @@ from bot.core.moves import Stopped
 from bot.core.names import CommitId, ThreadNumber
 from bot.core.thread.state import ThreadState
 from bot.ports import CheckAccess
-from bot.workflow.journal import append_move, read_state
 from bot.workflow.maintaining import request_fix
-from bot.workflow.thread_context import ThreadContext, WorkSettings
+from bot.workflow.thread_run import ThreadRun, WorkSettings
 from tests.workflow.ground import Ground
 
 pytestmark = pytest.mark.req("MT9")
@@ -41,7 +40,7 @@ class Unreadable(Checks):
         raise Refused("the token lacks the permission `checks: read`")
 
 
-def pull_thread(ground: Ground, checks: type[Checks] = Checks) -> ThreadContext:
+def pull_thread(ground: Ground, checks: type[Checks] = Checks) -> ThreadRun:
     """Return the thread of the bot's pull request, with an empty journal."""
     made = ground.process()
     place = replace(made.location, branch="plangate/7-fix")
@@ -49,7 +48,7 @@ def pull_thread(ground: Ground, checks: type[Checks] = Checks) -> ThreadContext:
     return replace(made, location=place, checks=checks(place.base), settings=settings)
 
 
-def with_head(thread: ThreadContext, number: int) -> ThreadContext:
+def with_head(thread: ThreadRun, number: int) -> ThreadRun:
     """Return the same thread after a push."""
     head = CommitId(f"{number:040d}")
     return replace(thread, location=replace(thread.location, base=head), checks=Checks(head))
@@ -62,14 +61,18 @@ async def test_three_turns_and_one_notice() -> None:
     stages = []
     for number in range(6):
         thread = with_head(thread, number)
-        state = await request_fix(thread, await read_state(thread))
-        stages.append(state.stage)
-        assert await request_fix(thread, await read_state(thread)) == await read_state(thread)
+        await thread.read()
+        await request_fix(thread)
+        stages.append(thread.state.stage)
+        await thread.read()
+        state = thread.state
+        await request_fix(thread)
+        assert thread.state == state == await thread.journal.read()
         if state.stage is Stage.PLANNING:
             assert state.request.turn.foreign
             assert "\n</system-reminder>" not in state.request.turn.text
             assert "hid‹U+200B›den" in state.request.turn.text
-            await append_move(thread, state, Stopped())
+            await thread.append(Stopped())
     assert stages == [Stage.PLANNING] * 3 + [Stage.STOPPED] * 3
     (told,) = ground.told
     assert "I have tried to fix them 3 times" in told
@@ -85,4 +88,5 @@ async def test_nothing_begins() -> None:
         replace(thread, checks=Checks(CommitId("b" * 40))),
         pull_thread(Ground(), Unreadable),
     ):
-        assert await request_fix(other, ThreadState()) == ThreadState()
+        await request_fix(other)
+        assert other.state == ThreadState()

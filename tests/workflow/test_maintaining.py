@@ -1,7 +1,8 @@
 """Occurrences of a scheduled task: what begins, what is skipped and why, and what its plan may not contain."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pytest
 
@@ -11,12 +12,12 @@ from bot.core.decision_evidence import ConfigurationChange
 from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.maintenance import IssueOperationResult, Occurrence, Operation, ScheduledTask
+from bot.core.moves import Stopped
 from bot.core.names import CommitId
 from bot.core.transcript import Json
 from bot.ports import ModelRequest, TaskAccess
-from bot.workflow.journal import read_state
 from bot.workflow.maintaining import NOTHING_TO_DO, PRINTED_SHOWN, journal_occurrence, offer_again, track_task
-from bot.workflow.thread_context import ThreadContext, WorkSettings
+from bot.workflow.thread_run import ThreadRun, WorkSettings
 from tests.workflow.ground import BASE, MAYA, Ground, is_working, plan_and_work, say, submit, was_called
 
 TASK = ScheduledTask("shipping", "daily", "UTC", "Let orders of 50 ship free.")
@@ -29,6 +30,8 @@ class MemoryTasks(TaskAccess):
     finds: str = ""
     refusal: str = ""
     done: list[str] = field(default_factory=list)
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+    """What happens while an operation is carried out."""
 
     async def run_check(self, name: str, options: Mapping[str, Sequence[str]], commit: CommitId) -> str:  # noqa: ARG002
         if self.refusal:
@@ -41,6 +44,8 @@ class MemoryTasks(TaskAccess):
     async def apply(self, operation: Operation, seen: str, name: str) -> IssueOperationResult:  # noqa: ARG002
         if name not in self.done:
             self.done.append(name)
+        if self.meanwhile is not None:
+            await self.meanwhile()
         return IssueOperationResult("done", "after")
 
 
@@ -53,17 +58,18 @@ class TaskGround(Ground):
     """The newest one."""
     settings: WorkSettings = WorkSettings(watch_seconds=0, tasks={TASK.name: TASK})
 
-    def process(self, *, run: str = "") -> ThreadContext:
+    def process(self, *, run: str = "") -> ThreadRun:
         return replace(Ground.process(self, run=run), tasks=self.tasks)
 
     async def due(self, task: ScheduledTask = TASK) -> str:
         """Let the next due time come, and look at the thread; return what became of the occurrence."""
         self.clock.seconds += 24 * 3600
-        process = self.process()
-        state = await track_task(process, await read_state(process), task)
+        process = await self.reading()
+        await track_task(process, task)
+        state = process.state
         assert state.task is not None
         self.occurrence = Occurrence(task.name, self.clock.now(), follows=state.task.newest_key)
-        await journal_occurrence(process, state, task, self.occurrence)
+        await journal_occurrence(process, task, self.occurrence)
         state = await self.look()
         assert state.task is not None
         return state.task.outcome_of(self.occurrence.key) or ""
@@ -74,8 +80,7 @@ async def test_an_occurrence_is_planned_once() -> None:
     """Its request is the bot's own; whoever finds the same due time again does nothing."""
     ground = TaskGround()
     assert await ground.due() == "a plan is waiting for approval"
-    process = ground.process()
-    await journal_occurrence(process, await read_state(process), TASK, ground.occurrence)
+    await journal_occurrence(await ground.reading(), TASK, ground.occurrence)
     assert (await ground.kinds()).count("due") == (await ground.kinds()).count("requested") == 1
     assert "Let orders of 50 ship free." in str(ground.model.requests[0].messages)
 
@@ -206,6 +211,16 @@ async def test_operations_alone() -> None:
     assert ground.workspace.pushed == []
 
 
+@pytest.mark.req("MT7", "E4")
+async def test_a_stop_during_an_operation_ends_those_after_it() -> None:
+    ground = TaskGround(hand_in(scope=[], operations=[{"kind": "close", "number": number} for number in (2, 3)]))
+    await ground.due()
+    ground.thread.decide(MAYA)
+    ground.tasks.meanwhile = partial(ground.moved, Stopped())
+    assert (await ground.look()).stage is Stage.STOPPED
+    assert len(ground.tasks.done) == 1
+
+
 @pytest.mark.req("MT5")
 async def test_a_rejected_finding_is_not_offered_again() -> None:
     """The next planner is told, and a plan with it, under whatever title, goes back to it."""
@@ -237,10 +252,10 @@ async def test_a_rejected_finding_over_fifty_occurrences() -> None:
         ground.model.script = hand_in(findings=[*others[: n % 3], again, *others[n % 3 :]])
         assert await ground.due() == "nothing to change, see the answer below"
     assert len(ground.thread.texts("plan")) == 1
-    process, state = ground.process(), await ground.state()
-    assert state.task is not None
-    (rejected,) = state.task.rejected
-    await offer_again(process, await read_state(process), rejected.finding, "maya")
+    process = await ground.reading()
+    assert process.state.task is not None
+    (rejected,) = process.state.task.rejected
+    await offer_again(process, rejected.finding, "maya")
     ground.model.script = hand_in(findings=[finding])
     assert await ground.due() == "a plan is waiting for approval"
     ground.thread.decide(MAYA, Opinion.REJECT)

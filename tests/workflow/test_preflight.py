@@ -10,6 +10,7 @@ from bot.core.errors import Unwritable
 from bot.core.gate import Stage
 from bot.core.names import ThreadNumber
 from bot.core.transcript import Json
+from bot.ports import RepositoryRules
 from bot.workflow import engine
 from tests.workflow.ground import MAYA, WILL, Ground
 from tests.workflow.memory_ports import MortalJournal
@@ -17,20 +18,20 @@ from tests.workflow.memory_ports import MortalJournal
 pytestmark = pytest.mark.req("CL1", "PR3")
 
 
-class Repository:
+class Repository(RepositoryRules):
     """The facts of a repository, and the branches that were asked about."""
 
     def __init__(self, facts: PublishingFacts) -> None:
         self.facts, self.asked = facts, list[str]()
 
-    async def read(self, branch: str) -> PublishingFacts:
+    async def publishing_facts(self, branch: str) -> PublishingFacts:
         self.asked.append(branch)
         return self.facts
 
 
 async def look(ground: Ground, repository: Repository) -> Stage:
     ground.clock.seconds += 1
-    stage = (await engine.check_thread(replace(ground.process(), publishing_facts=repository.read))).stage
+    stage = (await engine.check_thread(replace(ground.process(), rules=repository))).stage
     ground.clock.seconds += 1
     return stage
 

@@ -11,8 +11,7 @@ from bot.core.gate import Stage
 from bot.core.names import ThreadNumber
 from bot.core.notes import Spent
 from bot.workflow import engine
-from bot.workflow.journal import append_notes, read_state
-from bot.workflow.thread_context import WorkSettings
+from bot.workflow.thread_run import WorkSettings
 from tests.workflow.ground import MAYA, WILL, Ground, LocalGround, is_working, plan_and_work, say
 from tests.workflow.memory_ports import PRICE_USD, Death
 
@@ -32,8 +31,9 @@ async def test_the_budget_of_a_thread() -> None:
 async def spent_elsewhere(ground: Ground, cost_usd: float) -> None:
     """Another thread of the repository spends money."""
     process = ground.process()
-    other = replace(process, location=replace(ground.location, thread=ThreadNumber(8)))
-    await append_notes(other, await read_state(other), Spent(session="plan-1", cost_usd=cost_usd))
+    other = replace(process, journal=replace(process.journal, thread=ThreadNumber(8)))
+    await other.read()
+    await other.note(Spent(session="plan-1", cost_usd=cost_usd))
 
 
 @pytest.mark.req("L5")

@@ -14,8 +14,8 @@ from bot.core.gate import Stage
 from bot.core.maintenance import ScheduledTask
 from bot.core.moves import Entry
 from bot.core.transcript import Json
-from bot.ports import ModelRequest
-from bot.workflow.thread_context import ThreadContext, WorkSettings
+from bot.ports import ModelRequest, RepositoryRules
+from bot.workflow.thread_run import ThreadRun, WorkSettings
 from tests.core.test_standing_escapes import SCOPES, WORK
 from tests.rows import every_row
 from tests.stories.github.ground import long
@@ -72,6 +72,14 @@ MALFORMED: Final = {
 
 
 @dataclass(slots=True)
+class Rules(RepositoryRules):
+    ground: "StandingGround"
+
+    async def read_task(self, name: str) -> ScheduledTask | None:  # noqa: ARG002 - the port's
+        return self.ground.task
+
+
+@dataclass(slots=True)
 class StandingGround(TaskGround):
     """The tracking issue of a task with standing approval."""
 
@@ -79,11 +87,8 @@ class StandingGround(TaskGround):
     task: ScheduledTask = TASK
     """As the default branch has it now."""
 
-    def process(self, *, run: str = "") -> ThreadContext:
-        async def read_task(_: str) -> ScheduledTask:
-            return self.task
-
-        return replace(TaskGround.process(self, run=run), read_task=read_task)
+    def process(self, *, run: str = "") -> ThreadRun:
+        return replace(TaskGround.process(self, run=run), rules=Rules(self))
 
     async def stand(self) -> None:
         """Have people approve the first plan; its pull request is merged."""

@@ -10,9 +10,9 @@ import pytest
 from bot.core.errors import Conflict, Refused
 from bot.core.gate import Stage
 from bot.core.transcript import Json
-from bot.ports import ModelRequest
+from bot.ports import ModelRequest, RepositoryRules
 from bot.workflow import engine
-from bot.workflow.thread_context import WorkSettings
+from bot.workflow.thread_run import WorkSettings
 from tests.workflow.ground import (
     BASE,
     FILE,
@@ -157,15 +157,15 @@ async def test_rules_that_changed_while_the_work_ran() -> None:
     ground = Ground()
     await ground.planned()
     ground.thread.decide(MAYA)
-    context = replace(ground.process(), have_rules_changed=_have_changed)
     with pytest.raises(Conflict, match="who may approve has changed"):
-        await engine.check_thread(context)
+        await engine.check_thread(replace(ground.process(), rules=ChangedRules()))
     assert (await ground.state()).stage is Stage.PUBLISHING
     assert ground.workspace.pushed == []
 
 
-async def _have_changed() -> bool:
-    return True
+class ChangedRules(RepositoryRules):
+    async def have_rules_changed(self) -> bool:
+        return True
 
 
 @pytest.mark.req("E4")
@@ -290,3 +290,21 @@ async def test_co_author() -> None:
         (order,) = ground.workspace.pushed
         assert ("Co-authored-by: " in order.message, named in order.message) == (bool(named), True)
         assert order.requester == ""
+
+
+@pytest.mark.req("A4", "PR1")
+async def test_approval_withdrawn_during_the_set_up_starts_no_session() -> None:
+    def withdraw(_: dict[str, str]) -> int:
+        ground.thread.opinions.clear()
+        return 0
+
+    def script(request: ModelRequest) -> list[dict[str, object]]:
+        return plan_and_work(request) if is_working(request) else submit(commands=["check"])
+
+    ground = Ground(script)
+    ground.workspace.commands["check"] = withdraw
+    await ground.planned()
+    ground.thread.decide(MAYA)
+    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert not any(map(is_working, ground.model.requests))
+    assert "the approval was withdrawn" in ground.told[0]

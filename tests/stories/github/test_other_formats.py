@@ -16,14 +16,14 @@ async def write_plan_of_another_format(story: Story) -> None:
     """Journal a request, and a plan in a format that this version does not know, shown and waiting."""
     issue = story.opens("will")
     said = JournaledTurn("issue", Actor(issue.author, "will"), WISH, issue.created_at)
-    async with story.host.open_context(story.address()) as context:
-        requested = Requested(said=said, base=context.location.base, title=issue.title)
+    async with story.host.open_run(story.address()) as run:
+        requested = Requested(said=said, base=run.location.base, title=issue.title)
         entries: list[tuple[str, Json]] = [
             ("requested", encode(requested)),
             ("planned", {"plan": {"v": 2, "steps": ["do it"]}, "digest": DIGEST, "ask": 1}),
             ("proposed", {"digest": DIGEST, "ask": 2}),
         ]
-        await context.journal.append(context.location.thread, 0, entries)
+        await run.journal.port.append(run.location.thread, 0, entries)
 
 
 @pytest.mark.long

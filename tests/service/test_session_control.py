@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bot.core.errors import Transient
-from bot.workflow.main_session import SessionControl
+from bot.service.slots import SessionControl
 
 
 @pytest.mark.req("W2")

@@ -1,6 +1,6 @@
 """Creates the context of one thread on GitHub from live facts."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -32,7 +32,9 @@ from bot.compose.parts import (
 from bot.compose.receipts import CheckedReceipts, receipt_key
 from bot.config.environment import configuration
 from bot.config.settings import RECEIPTS, Settings
+from bot.core.checks import PublishingFacts
 from bot.core.errors import Refused
+from bot.core.maintenance import ScheduledTask
 from bot.core.names import CommitId, RepositoryId, ThreadAddress, ThreadNumber
 from bot.core.secrets.redaction import CanaryAlarm, Redactor
 from bot.core.turn import Actor
@@ -50,7 +52,7 @@ from bot.github.repository_reader import GitHubReader
 from bot.github.tasks import IssueOperations, TaskGateway
 from bot.github.thread_quotes import Attribution
 from bot.github.turns import BotIdentity, ParsedTextCache
-from bot.ports import Clock, Journal
+from bot.ports import Clock, RepositoryRules
 from bot.receipts.envelope import is_receipt_of, sign_statement, with_current_key_file
 from bot.service.configurations import Configurations
 from bot.service.connections import WRITING_CHECKS, Connections, RepositoryAccess, key_of, speaks_as_job
@@ -60,7 +62,7 @@ from bot.store.receipt_refs import Issuer, ReceiptRefs
 from bot.store.sealing import marker_key
 from bot.store.transcripts import SpooledTranscripts
 from bot.telemetry import Counters, Telemetry
-from bot.workflow.thread_context import Fence, StateCache, ThreadContext, WorkSettings, no_agent_types
+from bot.workflow.thread_run import StateCache, ThreadJournal, ThreadRun, WorkSettings
 from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.publish import Publishing, Screen
 from bot.workspace.remote import RemoteRepository
@@ -73,8 +75,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadContexts:
-    """Creates thread contexts. Only what was parsed or folded is cached between them, so nothing can be stale."""
+class ThreadRuns:
+    """Creates the runs of threads. Only what was parsed or folded is cached between them, so nothing can be stale."""
 
     settings: Settings
     clock: Clock
@@ -93,8 +95,8 @@ class ThreadContexts:
     """What the bot listens to in each repository, as the last look there read it."""
 
     @asynccontextmanager
-    async def open(self, address: ThreadAddress) -> AsyncIterator[ThreadContext]:
-        """Yield the context of one thread, built from live facts."""
+    async def open(self, address: ThreadAddress) -> AsyncIterator[ThreadRun]:
+        """Yield a run of one thread, built from live facts."""
         at, access = repository.Address.of_thread(address), await self.connections.reach_thread(address)
         facts = await repository.repository(access.client, at)
         if facts.id != address.repository:
@@ -112,9 +114,9 @@ class ThreadContexts:
             with plant_canary(self.settings.data_dir) as alarm:
                 for value, kind in alarm.named_values:
                     self.redactor.learn(value, kind)
-                parts = _Parts(self, access, facts, keys, bot, address, alarm, blob)
+                parts = _Parts(self, access, facts, keys, bot, address, alarm, blob, workspace.mirror)
                 async with access.kept_fresh(), parts.dialogue.hold_progress():
-                    yield await parts.thread_context(workspace, mistake)
+                    yield await parts.thread_run(workspace, mistake)
         finally:
             await workspace.close()
 
@@ -130,10 +132,10 @@ class ThreadContexts:
 
 
 @dataclass(slots=True)
-class _Parts:
-    """The parts of one thread's context. Each is made from those before it."""
+class _Parts(RepositoryRules):
+    """The parts of one thread's run. Each is made from those before it."""
 
-    shared: ThreadContexts
+    shared: ThreadRuns
     access: RepositoryAccess
     facts: repository.Repository
     keys: "Configuration"
@@ -141,8 +143,8 @@ class _Parts:
     address: ThreadAddress
     alarm: CanaryAlarm
     configuration_blob: str
-    journal: Journal = field(init=False)
-    fence: Fence = field(init=False)
+    mirror: Mirror
+    journal: ThreadJournal = field(init=False)
     dialogue: GitHubDialogue = field(init=False)
     reader: GitHubReader = field(init=False)
     resources: SessionResources = field(init=False)
@@ -154,14 +156,14 @@ class _Parts:
         transcripts = SpooledTranscripts(refs, number, thread, key=key, spool=spool)
         journal = GitJournal(refs, number, key=key, clock=shared.clock, beside=transcripts.unsaved_files)
         address = replace(self.address, owner=self.facts.address.owner, name=self.facts.address.name)
-        self.journal = RecordingJournal(journal, address, shared.recorder)
-        self.fence = Fence(self.journal, number, thread, shared.states)
+        recorded = RecordingJournal(journal, address, shared.recorder)
+        self.journal = ThreadJournal(recorded, number, thread, shared.states)
         self.dialogue = self._dialogue(thread)
         self.reader = self._reader()
         self.resources = self._session_resources(transcripts)
 
-    async def thread_context(self, workspace: GitWorkspace, mistake: str) -> ThreadContext:
-        """Return the context of the thread as GitHub shows it now. `mistake` is the mistake in the configuration; ""
+    async def thread_run(self, workspace: GitWorkspace, mistake: str) -> ThreadRun:
+        """Return a run of the thread as GitHub shows it now. `mistake` is the mistake in the configuration; ""
         for none."""
         shared, access, facts, thread = self.shared, self.access, self.facts, self.dialogue.thread
         subject = await self.dialogue.subject()
@@ -172,30 +174,34 @@ class _Parts:
         place = ThreadLocation(facts.id, thread, subject.title, base, facts.default_branch, subject.head_branch)
         location = replace(place, host=server_host(shared.settings), name=name, pull=subject.pull)
         checks = PullCheckReader(access.client, access.at, self.bot, self.reader.results)
-        signs = shared.settings.signing_key is not None
-        tries_pulls = not shared.settings.github.as_app or bool(access.lacks)
-        return ThreadContext(
+        return ThreadRun(
             location=location,
             environment=JobEnvironment(place_on_github(job, location), workspace, facts.head).at,
             journal=self.journal,
             dialogue=self.dialogue,
             workspace=workspace,
             resources=self.resources,
-            fence=self.fence,
             pulls=GitHubPulls(access.client, access.at, self.bot),
             receipts=self._receipts(),
             tasks=self._task_gateway(),
             checks=PullChecksGateway(checks, self.reader.attribution),
+            rules=self,
             settings=self._work_settings(mistake),
             policy=self.keys.approve.policy(self.bot.id),
             listener=spans.receive,
             redactor=shared.redactor,
-            agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else no_agent_types,
-            states=shared.states,
-            read_task=partial(shared.configurations.read_task, access.client, access.at),
-            have_rules_changed=self._have_rules_changed,
-            publishing_facts=PublishingReader(access.client, access.at, signs, tries_pulls).read,
         )
+
+    async def agent_types(self) -> Mapping[str, str]:
+        return await agents_of(self.mirror, self.facts.head) if self.facts.head else {}
+
+    async def read_task(self, name: str) -> ScheduledTask | None:
+        return await self.shared.configurations.read_task(self.access.client, self.access.at, name)
+
+    async def publishing_facts(self, branch: str) -> PublishingFacts:
+        settings = self.shared.settings
+        signs, tries_pulls = settings.signing_key is not None, not settings.github.as_app or bool(self.access.lacks)
+        return await PublishingReader(self.access.client, self.access.at, signs, tries_pulls).read(branch)
 
     def _receipts(self) -> CheckedReceipts:
         """Return where receipts are kept: in the repository, in a file here, and as check runs that name them."""
@@ -210,8 +216,7 @@ class _Parts:
         writer = self.shared.connections.client_with(WRITING_CHECKS, self.address.installation, self.address.repository)
         return CheckedReceipts(refs, ApprovalChecks(writer, self.access.at))
 
-    async def _have_rules_changed(self) -> bool:
-        """Return whether the default branch now has other rules of approval, or a file with a mistake."""
+    async def have_rules_changed(self) -> bool:
         configurations = self.shared.configurations
         current = await configurations.read(self.access.client, self.access.at)
         keys, mistake, _ = await configurations.pin_people(self.access, self.facts.id, current)
@@ -248,7 +253,7 @@ class _Parts:
         """Return the harness's access to GitHub for scheduled tasks. The fence of this thread guards its comments."""
         client, at = self.access.client, self.access.at
         key = marker_key(key_of(self.shared.settings), self.facts.id)
-        operations = IssueOperations(client, at, self.bot, key, self.fence)
+        operations = IssueOperations(client, at, self.bot, key, self.journal)
         configuration = self.shared.settings.overrides.path
         return TaskGateway(client, at, self.reader.results, self.reader.attribution, operations, configuration)
 
@@ -262,7 +267,7 @@ class _Parts:
             marker_key(key_of(shared.settings), self.facts.id),
             self.facts.default_branch,
             shared.parsed_texts,
-            self.fence,
+            self.journal,
             DialogueSettings(
                 keys.ask.untrusted_context,
                 keys.approve.policy(self.bot.id).role,
