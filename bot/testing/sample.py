@@ -50,7 +50,6 @@ FILES: Final = MappingProxyType(
 
 
 def make(folder: Path, files: Mapping[str, str] = FILES) -> Path:
-    """Create a repository of the sample files, or of other files, with one commit, and return its folder."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

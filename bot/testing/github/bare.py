@@ -99,11 +99,9 @@ class Bare:
             map(_size, (self.folder / "objects").glob("[0-9a-f][0-9a-f]/*"))
         )
 
+    # https://git-scm.com/docs/gitrepository-layout
     def refs(self) -> dict[str, str]:
-        """Return all refs and the objects they point to, read from the files: asking git would take a process.
-
-        https://git-scm.com/docs/gitrepository-layout
-        """
+        """Return all refs and the objects they point to, read from the files: asking git would take a process."""
         loose, start = {}, len(f"{self.folder}/")
         for folder, _, files in os.walk(f"{self.folder}/refs"):
             for path in (f"{folder}/{name}" for name in files if not name.endswith(".lock")):
@@ -121,7 +119,6 @@ class Bare:
         return _immutable_kind(self, ident)
 
     def commit_text(self, ident: str) -> str:
-        """Return the content of the commit with that id. Raises GitRefusedError if there is none."""
         kind, content = read_object(self.folder / "objects", ident)
         if kind == "commit":
             return content.decode(errors="replace")

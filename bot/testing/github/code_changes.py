@@ -42,7 +42,6 @@ class NewPull:
 def push_files(
     by: ActingUser, repository: Repository, branch: str, *, files: FileContents, message: str = "Change files\n"
 ) -> str:
-    """Commit files (None deletes) on a branch and return the commit. A new branch starts at the default branch."""
     with by.world.lock:
         bare = by.world.bare(repository)
         parent = bare.resolve(f"refs/heads/{branch}") or bare.resolve(f"refs/heads/{repository.default_branch}")

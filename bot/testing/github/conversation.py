@@ -168,7 +168,6 @@ def with_edit(by: ActingUser, text: EditableText, body: str, *, posted: tuple[in
 
 
 def store(by: ActingUser, issue: Issue, action: str, **details: Any) -> Issue:
-    """Store the new value of a thread, and send the event with these further fields of it."""
     with by.world.lock:
         issue = replace(issue, updated_at=by.world.now())
         by.world.issues[issue.repository, issue.number] = issue

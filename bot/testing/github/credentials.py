@@ -77,7 +77,6 @@ def add_private_key(world: GitHubState, app: App) -> App:
 
 
 def add_client_secret(world: GitHubState, app: App) -> App:
-    """Generate a further client secret. The older ones stay valid."""
     older = (*app.older_client_secrets, app.client_secret)
     return _change_app(world, app, client_secret=secrets.token_hex(20), older_client_secrets=older)
 

@@ -82,8 +82,6 @@ class Label(Entity):
 
 @dataclass(frozen=True, slots=True)
 class Repository(Entity):
-    """A repository; its git data is a bare repository at `folder`."""
-
     kind = "Repository"
     owner: int
     owner_login: str
@@ -155,8 +153,6 @@ class Pull:
 
 @dataclass(frozen=True, slots=True)
 class Issue(Entity):
-    """An issue, or a pull request if `pull` is set."""
-
     repository: int
     number: int
     title: str
@@ -188,7 +184,6 @@ class Comment(Entity):
     created_at: datetime
     updated_at: datetime
     app: int | None = None
-    """The App that posted it."""
     minimized: str | None = None
     """The reason it was minimized, such as "outdated", or None while it is shown."""
 
@@ -268,7 +263,6 @@ class App(Entity):
     name: str
     owner: int
     bot: int
-    """The id of the App's bot user, `<slug>[bot]`."""
     pem: str = field(repr=False)
     public_keys: tuple[str, ...] = field(repr=False)
     webhook_secret: str = field(repr=False)
@@ -288,8 +282,6 @@ class App(Entity):
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """An App installed on an account. `repositories` is None if it covers all of the account's repositories."""
-
     id: int
     app: int
     account: int
@@ -316,8 +308,6 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A ref that moved. Forty zeros mean that the ref did not exist before or was deleted."""
-
     ref: str
     before: str
     after: str
@@ -349,15 +339,11 @@ class Event:
 class EnvironmentSettings:
     secrets: frozenset[str] = frozenset()
     reviewed: bool = False
-    """Whether a person must let each job in."""
     limited: bool = False
-    """Whether only some branches may use it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RulesetSettings:
-    """A set of rules. Rules of branches apply to the branches whose names begin with `prefix`."""
-
     name: str
     rules: tuple[str, ...] = ()
     target: Literal["branch", "tag", "push", "repository"] = "branch"

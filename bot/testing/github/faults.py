@@ -34,7 +34,6 @@ class Fault:
     headers: Mapping[str, str] = field(default_factory=dict)
     message: str = "Server Error"
     world: GitHubState | None = None
-    """For "stale": the copy of the world to answer from."""
     alter: Callable[[Logged, Any], Any] | None = None
     """For "alter": returns what is sent in place of the JSON of an answer."""
 
@@ -69,9 +68,7 @@ class Logged:
     credential: str = "none"
     """The kind of credential: "installation", "personal", "job", "jwt", or "anonymous"; "none" if it was refused."""
     cost: int = 0
-    """GraphQL points spent."""
     sent: int = 0
-    """Bytes of the response body."""
 
     @property
     def name(self) -> str:
@@ -83,7 +80,6 @@ class Faults:
         self._world = world
         self._plans: list[Plan] = []
         self.struck = 0
-        """How many faults have struck."""
         self._lock = threading.Lock()
 
     def plan(self, requests: str, fault: Fault, *, times: int = 1, containing: str = "", after: int = 0) -> None:
@@ -114,7 +110,6 @@ class Faults:
             return sum(plan.times for plan in self._plans)
 
     def take(self, name: str, body: bytes) -> Fault | None:
-        """Return the fault that applies to a request, if any, and count the strike."""
         with self._lock:
             for index, plan in enumerate(self._plans):
                 if not plan.strikes(name, body):

@@ -51,21 +51,17 @@ def run_service(bare: Bare, service: str, option: str, environment: Mapping[str,
     ).stdout
 
 
+# https://git-scm.com/docs/protocol-v2#_capability_advertisement
 @cache
 def fetch_capabilities() -> bytes:
-    """Return a server's capabilities in version 2 of the protocol. They name no refs, so git is asked only once.
-
-    https://git-scm.com/docs/protocol-v2#_capability_advertisement
-    """
+    """Return a server's capabilities in version 2 of the protocol. They name no refs, so git is asked only once."""
     return _advertise_nothing("git-upload-pack", {"GIT_PROTOCOL": "version=2"})
 
 
+# https://git-scm.com/docs/pack-protocol#_reference_discovery
 @cache
 def push_capabilities() -> bytes:
-    """Return a server's capabilities for a push, which follow its first ref. Git is asked only once.
-
-    https://git-scm.com/docs/pack-protocol#_reference_discovery
-    """
+    """Return a server's capabilities for a push, which follow its first ref. Git is asked only once."""
     advertised = _advertise_nothing("git-receive-pack", {})
     return advertised[: int(advertised[:4], 16)].partition(b"\0")[2].rstrip(b"\n")
 
@@ -78,11 +74,9 @@ def _advertise_nothing(service: str, environment: Mapping[str, str]) -> bytes:
         return run_service(empty, service, "--http-backend-info-refs", {**bare_environment(), **environment})
 
 
+# https://git-scm.com/docs/protocol-v2#_ls_refs
 def answer_listing(bare: Bare, request: bytes) -> bytes | None:
-    """Return the answer to a request of version 2 of the protocol, if it is one for refs.
-
-    https://git-scm.com/docs/protocol-v2#_ls_refs
-    """
+    """Return the answer to a request of version 2 of the protocol, if it is one for refs."""
     listing, refs = parse_listing(request), _plain_refs(bare)
     if listing is None or refs is None:
         return None
@@ -104,11 +98,9 @@ def _head_line(bare: Bare, listing: Listing, refs: Mapping[str, str]) -> Iterato
         yield f"{at} HEAD{symref}\n"
 
 
+# https://git-scm.com/docs/pack-protocol#_reference_discovery
 def refs_before_push(bare: Bare) -> bytes | None:
-    """Return the refs that are listed to a push, which are those that it may change, and the server's capabilities.
-
-    https://git-scm.com/docs/pack-protocol#_reference_discovery
-    """
+    """Return the refs that are listed to a push, which are those that it may change, and the server's capabilities."""
     refs = _plain_refs(bare)
     if refs is None:
         return None
@@ -138,11 +130,9 @@ def parse_listing(request: bytes) -> Listing | None:
     return Listing(tuple(prefix.decode(errors="surrogateescape") for prefix in prefixes), options)
 
 
+# https://git-scm.com/docs/protocol-common#_pkt_line_format
 def split_packets(stream: bytes) -> Iterator[bytes]:
-    """Yield the packets at the start of a stream, without line break; special ones, and what is none, as they are.
-
-    https://git-scm.com/docs/protocol-common#_pkt_line_format
-    """
+    """Yield the packets at the start of a stream, without line break; special ones, and what is none, as they are."""
     while stream:
         length = int(stream[:4], 16) if re.match(rb"[0-9a-f]{4}", stream) else 0
         if length <= len(FLUSH):
@@ -341,11 +331,9 @@ def _hooks(world: GitHubState) -> Path:
     return hook.parent
 
 
+# https://git-scm.com/docs/http-protocol#_smart_clients
 def _advertisement(bare: Bare, service: str, environment: Mapping[str, str]) -> bytes:
-    """Return what the server can do and, unless it speaks version 2 of the protocol, its refs.
-
-    https://git-scm.com/docs/http-protocol#_smart_clients
-    """
+    """Return what the server can do and, unless it speaks version 2 of the protocol, its refs."""
     protocol = environment["GIT_PROTOCOL"]
     if (service, protocol) == ("git-upload-pack", "version=2"):
         return fetch_capabilities()
@@ -361,11 +349,9 @@ def _result(bare: Bare, service: str, environment: Mapping[str, str], body: byte
     return listing or run_service(bare, service, "--stateless-rpc", environment, body=body)
 
 
+# https://git-scm.com/docs/pack-protocol#_reference_update_request_and_packfile_transfer
 def _changes_ruled_refs(push: bytes) -> bool:
-    """Return whether a push names a branch or a tag. Rules, and so the hook, concern nothing else.
-
-    https://git-scm.com/docs/pack-protocol#_reference_update_request_and_packfile_transfer
-    """
+    """Return whether a push names a branch or a tag. Rules, and so the hook, concern nothing else."""
     commands = takewhile(lambda line: line != FLUSH, split_packets(push))
     return any(f" refs/{kind}/".encode() in line for line in commands for kind in ("heads", "tags"))
 

@@ -110,7 +110,6 @@ def _changed_entry(objects: Path, mode: str, ident: str, changes: FileContents) 
 
 
 def _is_plain(path: str) -> bool:
-    """Return whether git would take a path as it stands, on every system."""
     return bool(_PLAIN_PATH.fullmatch(path)) and ".git" not in path.lower().split("/")
 
 

@@ -29,11 +29,9 @@ COOKIE: Final = "acting_as"
 """Names the person at the browser, as on the other pages."""
 
 
+# https://docs.github.com/en/apps/oauth-apps/maintaining-oauth-apps/troubleshooting-oauth-app-access-token-request-errors
 class OAuthError(Exception):
-    """A refusal of the token endpoint: its name and its description. GitHub sends it with status 200.
-
-    https://docs.github.com/en/apps/oauth-apps/maintaining-oauth-apps/troubleshooting-oauth-app-access-token-request-errors
-    """
+    """A refusal of the token endpoint: its name and its description. GitHub sends it with status 200."""
 
     def __init__(self, name: str, description: str) -> None:
         super().__init__(description)
@@ -173,7 +171,6 @@ def _with_query(url: str, query: Mapping[str, str]) -> str:
 
 
 def _authorize(oauth: OAuth, request: Request, form: Mapping[str, str]) -> Response:
-    """Show who asks for what, or, after a click, send the browser back with a code or with the refusal."""
     query = dict(request.query_params)
     app = app_of_client(oauth.world, query.get("client_id", ""))
     if app is None:
@@ -209,7 +206,7 @@ def _consent(world: GitHubState, app: App, acting: str) -> Html:
             method="post",
         ),
         element("form", element("button", "Cancel", class_="button"), method="post"),
-    )
+    )  # fmt: skip
 
 
 def _page(title: str, *main: Html) -> Html:
@@ -224,7 +221,6 @@ def _page(title: str, *main: Html) -> Html:
 
 
 def _exchange(oauth: OAuth, request: Request, form: Mapping[str, str]) -> Response:
-    """Answer the App as JSON if it accepts that, else as a form."""
     try:
         answer = oauth.token(form)
     except OAuthError as error:

@@ -10,27 +10,13 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
+from bot.testing.github import entities
 from bot.testing.github.code_changes import changed_files, commits_between, hunk, pull_of
-from bot.testing.github.entities import (
-    REACTIONS,
-    App,
-    Comment,
-    Installation,
-    Issue,
-    Label,
-    Pull,
-    Reaction,
-    Repository,
-    Review,
-    ReviewComment,
-    Role,
-    User,
-)
 from bot.testing.github.world import GitHubState
 
 Json: TypeAlias = dict[str, Any]
 
-GHOST = User(10137, "ghost")
+GHOST = entities.User(10137, "ghost")
 """The user that REST shows for a deleted account (https://github.com/ghost). GraphQL shows null."""
 
 USER_LINKS = """
@@ -60,10 +46,10 @@ class Site:
     api_url: str
     server_url: str
 
-    def web(self, repository: Repository) -> str:
+    def web(self, repository: entities.Repository) -> str:
         return f"{self.server_url}/{repository.full_name}"
 
-    def api(self, repository: Repository) -> str:
+    def api(self, repository: entities.Repository) -> str:
         return f"{self.api_url}/repos/{repository.full_name}"
 
     def user(self, ident: int) -> Json:
@@ -81,7 +67,7 @@ class Site:
         times = dict.fromkeys(("created_at", "updated_at"), "2020-01-01T00:00:00Z")
         return {**self.user(ident), **dict.fromkeys(names), "blog": "", **zero, **times}
 
-    def repository(self, repository: Repository, reader: Role | None = None) -> Json:
+    def repository(self, repository: entities.Repository, reader: entities.Role | None = None) -> Json:
         url, web = self.api(repository), self.web(repository)
         created_at, host = stamp(repository.created_at), self.server_url.partition("://")[2]
         rights = {} if reader is None else {"permissions": rights_of(reader)}
@@ -99,15 +85,15 @@ class Site:
             **rights,
         }  # fmt: skip
 
-    def whole_repository(self, repository: Repository, reader: Role | None = None) -> Json:
+    def whole_repository(self, repository: entities.Repository, reader: entities.Role | None = None) -> Json:
         size = {"size": -(-self.world.bare(repository).size() // 1024)}
         return {**self.repository(repository, reader), **size, "network_count": 0, "subscribers_count": 0}
 
-    def label(self, repository: Repository, label: Label) -> Json:
+    def label(self, repository: entities.Repository, label: entities.Label) -> Json:
         url = f"{self.api(repository)}/labels/{label.name}"
         return {**fields(label, "id node_id name color description"), "url": url, "default": False}
 
-    def app(self, app: App) -> Json:
+    def app(self, app: entities.App) -> Json:
         created_at = stamp(app.created_at)
         return {
             **fields(app, "id client_id slug node_id name"), "owner": self.user(app.owner), "description": "",
@@ -115,7 +101,7 @@ class Site:
             "updated_at": created_at, "permissions": dict(app.permissions), "events": list(app.events),
         }  # fmt: skip
 
-    def installation(self, installation: Installation) -> Json:
+    def installation(self, installation: entities.Installation) -> Json:
         app, account = self.world.apps[installation.app], self.world.users[installation.account]
         url = f"{self.api_url}/app/installations/{installation.id}"
         return {
@@ -137,14 +123,18 @@ def _links(url: str, paths: str) -> Json:
     return {f"{name}_url": url + path for name, path in (link.split("=", 1) for link in paths.split())}
 
 
-def web_login(user: User) -> str:
+def web_login(user: entities.User) -> str:
     return f"apps/{user.login.removesuffix('[bot]')}" if user.type == "Bot" else user.login
 
 
-def rights_of(role: Role) -> dict[str, bool]:
-    """Return a role as the five rights of a repository's `permissions`."""
-    names = {"admin": Role.ADMIN, "maintain": Role.MAINTAIN, "push": Role.WRITE, "triage": Role.TRIAGE}
-    return {**{name: role.covers(needed) for name, needed in names.items()}, "pull": role.covers(Role.READ)}
+def rights_of(role: entities.Role) -> dict[str, bool]:
+    names = {
+        "admin": entities.Role.ADMIN,
+        "maintain": entities.Role.MAINTAIN,
+        "push": entities.Role.WRITE,
+        "triage": entities.Role.TRIAGE,
+    }
+    return {**{name: role.covers(needed) for name, needed in names.items()}, "pull": role.covers(entities.Role.READ)}
 
 
 def fields(item: object, names: str) -> Json:
@@ -165,7 +155,7 @@ def stamp_or_none(when: datetime | None) -> str | None:
 # --- Threads ---------------------------------------------------------------------------------------------------------
 
 
-def issue_json(site: Site, issue: Issue, *, webhook: bool = False) -> Json:
+def issue_json(site: Site, issue: entities.Issue, *, webhook: bool = False) -> Json:
     home = site.world.repositories[issue.repository]
     url, web = f"{site.api(home)}/issues/{issue.number}", thread_url(site, issue)
     closer = {} if webhook else {"closed_by": None if issue.closed_by is None else site.user(issue.closed_by)}
@@ -180,7 +170,7 @@ def issue_json(site: Site, issue: Issue, *, webhook: bool = False) -> Json:
     }  # fmt: skip
 
 
-def comment_json(site: Site, comment: Comment) -> Json:
+def comment_json(site: Site, comment: entities.Comment) -> Json:
     home = site.world.repositories[comment.repository]
     url = f"{site.api(home)}/issues/comments/{comment.id}"
     thread = site.world.issues[comment.repository, comment.number]
@@ -194,11 +184,11 @@ def comment_json(site: Site, comment: Comment) -> Json:
     }  # fmt: skip
 
 
-def reaction_json(site: Site, reaction: Reaction) -> Json:
+def reaction_json(site: Site, reaction: entities.Reaction) -> Json:
     return {**fields(reaction, "id node_id content created_at"), "user": site.user(reaction.user)}
 
 
-def review_json(site: Site, review: Review) -> Json:
+def review_json(site: Site, review: entities.Review) -> Json:
     home = site.world.repositories[review.repository]
     web = f"{site.web(home)}/pull/{review.number}#pullrequestreview-{review.id}"
     pull = f"{site.api(home)}/pulls/{review.number}"
@@ -210,7 +200,7 @@ def review_json(site: Site, review: Review) -> Json:
     }  # fmt: skip
 
 
-def review_comment_json(site: Site, comment: ReviewComment) -> Json:
+def review_comment_json(site: Site, comment: entities.ReviewComment) -> Json:
     home = site.world.repositories[comment.repository]
     url = f"{site.api(home)}/pulls/comments/{comment.id}"
     web = f"{site.web(home)}/pull/{comment.number}#discussion_r{comment.id}"
@@ -229,7 +219,7 @@ def review_comment_json(site: Site, comment: ReviewComment) -> Json:
     }  # fmt: skip
 
 
-def pull_json(site: Site, issue: Issue, *, whole: bool = True) -> Json:
+def pull_json(site: Site, issue: entities.Issue, *, whole: bool = True) -> Json:
     """Return a pull request as JSON (schema pull-request; if not `whole`, pull-request-simple, as in lists)."""
     pull, home = pull_of(issue), site.world.repositories[issue.repository]
     url, web = f"{site.api(home)}/pulls/{issue.number}", thread_url(site, issue)
@@ -252,24 +242,28 @@ def pull_json(site: Site, issue: Issue, *, whole: bool = True) -> Json:
     }  # fmt: skip
 
 
-def thread_url(site: Site, issue: Issue) -> str:
+def thread_url(site: Site, issue: entities.Issue) -> str:
     home = site.world.repositories[issue.repository]
     return f"{site.web(home)}/{'pull' if issue.pull else 'issues'}/{issue.number}"
 
 
-def association(world: GitHubState, repository: Repository, user: int) -> str:
+def association(world: GitHubState, repository: entities.Repository, user: int) -> str:
     """Return the author association, which shows less than the role: a private member looks like anyone else."""
     if user == repository.owner:
         return "OWNER"
-    return "COLLABORATOR" if world.roles.get((repository.id, user), Role.NONE).covers(Role.READ) else "NONE"
+    return (
+        "COLLABORATOR"
+        if world.roles.get((repository.id, user), entities.Role.NONE).covers(entities.Role.READ)
+        else "NONE"
+    )
 
 
 def reaction_counts(world: GitHubState, subject: str, url: str) -> Json:
     counts = Counter(reaction.content for reaction in world.reactions_to(subject))
-    return {"url": url, "total_count": counts.total(), **{content: counts[content] for content in REACTIONS}}
+    return {"url": url, "total_count": counts.total(), **{content: counts[content] for content in entities.REACTIONS}}
 
 
-def _thread(site: Site, issue: Issue) -> Json:
+def _thread(site: Site, issue: entities.Issue) -> Json:
     home = site.world.repositories[issue.repository]
     assignees = [site.user(assignee) for assignee in issue.assignees]
     return {
@@ -281,7 +275,7 @@ def _thread(site: Site, issue: Issue) -> Json:
     }  # fmt: skip
 
 
-def _pull_links(site: Site, issue: Issue) -> Json:
+def _pull_links(site: Site, issue: entities.Issue) -> Json:
     home, web = site.world.repositories[issue.repository], thread_url(site, issue)
     pull = pull_of(issue)
     links = {
@@ -299,7 +293,7 @@ def _end(site: Site, repository: int, ref: str, sha: str) -> Json:
     }  # fmt: skip
 
 
-def _whole_pull(site: Site, issue: Issue, pull: Pull) -> Json:
+def _whole_pull(site: Site, issue: entities.Issue, pull: entities.Pull) -> Json:
     home = site.world.repositories[issue.repository]
     bare = site.world.bare(home)
     files = changed_files(bare, pull.base_sha, pull.head_sha)

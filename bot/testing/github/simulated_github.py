@@ -98,8 +98,6 @@ class SimulatedGitHub:
 
 
 class _Later:
-    """An application that is set after the server's address is known."""
-
     app: Starlette
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -162,8 +162,6 @@ Mishap = Literal["drop", "double", "hold"]
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A URL that receives a repository's events, or an App's if `app` is set."""
-
     id: int
     url: str
     secret: str = field(repr=False)
@@ -258,7 +256,6 @@ class Webhooks:
         return again
 
     def drain(self, timeout: float = 10.0) -> None:
-        """Wait until every delivery that is not held was attempted."""
         with self._idle:
             if not self._idle.wait_for(lambda: self._under_way == 0, timeout):
                 raise TimeoutError(f"{self._under_way} webhook deliveries are still under way")

@@ -11,26 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from bot.testing.github import entities
 from bot.testing.github.bare import Bare, CommitSignature
-from bot.testing.github.entities import (
-    App,
-    CheckRun,
-    Comment,
-    EditableText,
-    Event,
-    Installation,
-    Issue,
-    Label,
-    Reaction,
-    Repository,
-    RepositorySettings,
-    Review,
-    ReviewComment,
-    Role,
-    Token,
-    User,
-    WorkflowRun,
-)
 
 if TYPE_CHECKING:
     from bot.ports import Clock
@@ -59,7 +41,6 @@ class TurnedClock:
             self._turned += seconds
 
     async def sleep(self, seconds: float) -> None:
-        """Advance the clock by the requested time, and let other tasks run."""
         self.advance(max(0.0, seconds))
         await asyncio.sleep(0)
 
@@ -69,7 +50,7 @@ class TurnedClock:
 # A change ends with `emit`, so that `version` grows and listeners (webhooks.py) see the world as of that moment. The
 # actions of people are in conversation.py and code_changes.py; tests use them through `world.person("alice")`.
 
-OnThread = TypeVar("OnThread", Comment, Review, ReviewComment)
+OnThread = TypeVar("OnThread", entities.Comment, entities.Review, entities.ReviewComment)
 
 FIRST_ID = 3_100_000_000
 """Beyond 32 bits, as the ids of comments on github.com are."""
@@ -102,8 +83,8 @@ class ActingUser:
     mails: bool = False
     """Whether the user writes by mail: GitHub sends a mail of every post, and stores the replies."""
 
-    def write(self, body: str) -> EditableText:
-        return EditableText(body, by_mail=self.mails)
+    def write(self, body: str) -> entities.EditableText:
+        return entities.EditableText(body, by_mail=self.mails)
 
 
 @dataclass(slots=True)
@@ -113,40 +94,39 @@ class GitHubState:
     lock: threading.RLock = field(default_factory=threading.RLock)
     version: int = 0
     """Increases with every change."""
-    users: dict[int, User] = field(default_factory=dict)
-    repositories: dict[int, Repository] = field(default_factory=dict)
-    roles: dict[tuple[int, int], Role] = field(default_factory=dict)
+    users: dict[int, entities.User] = field(default_factory=dict)
+    repositories: dict[int, entities.Repository] = field(default_factory=dict)
+    roles: dict[tuple[int, int], entities.Role] = field(default_factory=dict)
     """(repository, user) -> the role that was given."""
     teams: dict[tuple[int, str], frozenset[int]] = field(default_factory=dict)
     """(organization, slug) -> members."""
-    labels: dict[int, dict[str, Label]] = field(default_factory=dict)
-    issues: dict[tuple[int, int], Issue] = field(default_factory=dict)
-    comments: dict[int, Comment] = field(default_factory=dict)
-    reactions: dict[int, Reaction] = field(default_factory=dict)
-    reviews: dict[int, Review] = field(default_factory=dict)
-    review_comments: dict[int, ReviewComment] = field(default_factory=dict)
-    check_runs: dict[int, CheckRun] = field(default_factory=dict)
-    workflow_runs: dict[int, WorkflowRun] = field(default_factory=dict)
+    labels: dict[int, dict[str, entities.Label]] = field(default_factory=dict)
+    issues: dict[tuple[int, int], entities.Issue] = field(default_factory=dict)
+    comments: dict[int, entities.Comment] = field(default_factory=dict)
+    reactions: dict[int, entities.Reaction] = field(default_factory=dict)
+    reviews: dict[int, entities.Review] = field(default_factory=dict)
+    review_comments: dict[int, entities.ReviewComment] = field(default_factory=dict)
+    check_runs: dict[int, entities.CheckRun] = field(default_factory=dict)
+    workflow_runs: dict[int, entities.WorkflowRun] = field(default_factory=dict)
     job_logs: dict[int, bytes] = field(default_factory=dict)
     """job -> its log. A job has the id of its check run."""
     workflows: dict[tuple[int, str], str] = field(default_factory=dict)
     """The state of each workflow, by repository and file."""
-    settings: dict[int, RepositorySettings] = field(default_factory=dict)
+    settings: dict[int, entities.RepositorySettings] = field(default_factory=dict)
     """repository -> what its administrators have set; the defaults of a new one, if it is not there."""
     plans: dict[int, str] = field(default_factory=dict)
     """account -> the name of its plan, which GitHub shows to the people of the account."""
-    apps: dict[int, App] = field(default_factory=dict)
-    manifest_codes: dict[str, tuple[App, str, datetime]] = field(default_factory=dict)
+    apps: dict[int, entities.App] = field(default_factory=dict)
+    manifest_codes: dict[str, tuple[entities.App, str, datetime]] = field(default_factory=dict)
     """code -> an App that was made from a manifest and whose secrets nobody has fetched, its webhook, and when."""
-    installations: dict[int, Installation] = field(default_factory=dict)
-    tokens: dict[str, Token] = field(default_factory=dict)
+    installations: dict[int, entities.Installation] = field(default_factory=dict)
+    tokens: dict[str, entities.Token] = field(default_factory=dict)
     seen_refs: dict[int, dict[str, str]] = field(default_factory=dict)
     """repository -> its refs as of the last push that was recorded."""
     pushed_at: dict[int, datetime] = field(default_factory=dict)
     """repository -> when something was last pushed to it; none for one that is as it was made."""
-    listeners: list[Callable[[Event], None]] = field(default_factory=list)
-    past: list[tuple[int, datetime, Event]] = field(default_factory=list)
-    """Every emitted event: id, time, event."""
+    listeners: list[Callable[[entities.Event], None]] = field(default_factory=list)
+    past: list[tuple[int, datetime, entities.Event]] = field(default_factory=list)
     _ids: itertools.count[int] = field(default_factory=lambda: itertools.count(FIRST_ID))
 
     # --- reading -----------------------------------------------------------------------------------------------
@@ -154,14 +134,14 @@ class GitHubState:
     def now(self) -> datetime:
         return self.clock.now().replace(microsecond=0)
 
-    def user(self, login: str) -> User:
+    def user(self, login: str) -> entities.User:
         with self.lock:
             for user in self.users.values():
                 if user.login.lower() == login.lower():
                     return user
         raise NotThereError(f"user {login}")
 
-    def repository(self, full_name: str, *, renamed: bool = False) -> Repository:
+    def repository(self, full_name: str, *, renamed: bool = False) -> entities.Repository:
         with self.lock:
             for repository in self.repositories.values():
                 names = (repository.full_name, repository.former) if renamed else (repository.full_name,)
@@ -169,40 +149,40 @@ class GitHubState:
                     return repository
         raise NotThereError(f"repository {full_name}")
 
-    def bare(self, repository: Repository) -> Bare:
+    def bare(self, repository: entities.Repository) -> Bare:
         return Bare(repository.folder)
 
-    def issue(self, repository: str | Repository, number: int) -> Issue:
+    def issue(self, repository: str | entities.Repository, number: int) -> entities.Issue:
         home = self.repository(repository) if isinstance(repository, str) else repository
         issue = self.issues.get((home.id, number))
         if issue is None:
             raise NotThereError(f"{home.full_name}#{number}")
         return issue
 
-    def comments_of(self, issue: Issue) -> list[Comment]:
+    def comments_of(self, issue: entities.Issue) -> list[entities.Comment]:
         return self._on(issue, self.comments)
 
-    def reviews_of(self, issue: Issue) -> list[Review]:
+    def reviews_of(self, issue: entities.Issue) -> list[entities.Review]:
         return self._on(issue, self.reviews)
 
-    def review_comments_of(self, issue: Issue) -> list[ReviewComment]:
+    def review_comments_of(self, issue: entities.Issue) -> list[entities.ReviewComment]:
         return self._on(issue, self.review_comments)
 
-    def _on(self, issue: Issue, table: Mapping[int, OnThread]) -> list[OnThread]:
+    def _on(self, issue: entities.Issue, table: Mapping[int, OnThread]) -> list[OnThread]:
         with self.lock:
             place = (issue.repository, issue.number)
             return [each for each in table.values() if (each.repository, each.number) == place]
 
-    def reactions_to(self, subject: str) -> list[Reaction]:
+    def reactions_to(self, subject: str) -> list[entities.Reaction]:
         with self.lock:
             return [reaction for reaction in self.reactions.values() if reaction.subject == subject]
 
-    def role(self, repository: Repository, user: int) -> Role:
+    def role(self, repository: entities.Repository, user: int) -> entities.Role:
         """Return a user's role. The owner is an admin, and everyone can read a public repository."""
         if user == repository.owner:
-            return Role.ADMIN
-        role = self.roles.get((repository.id, user), Role.NONE)
-        return role if repository.private or role.covers(Role.READ) else Role.READ
+            return entities.Role.ADMIN
+        role = self.roles.get((repository.id, user), entities.Role.NONE)
+        return role if repository.private or role.covers(entities.Role.READ) else entities.Role.READ
 
     def signature(self, user: int) -> CommitSignature:
         who = self.users[user]
@@ -219,10 +199,10 @@ class GitHubState:
     def add_workflow(self, full_name: str, file: str) -> None:
         self.workflows[self.repository(full_name).id, file] = "active"
 
-    def start_run(self, full_name: str, event: str) -> WorkflowRun:
+    def start_run(self, full_name: str, event: str) -> entities.WorkflowRun:
         home = self.repository(full_name)
         head = self.bare(home).refs()[f"refs/heads/{home.default_branch}"]
-        run = WorkflowRun(self.next_id(), home.id, event, head, self.now(), self.now())
+        run = entities.WorkflowRun(self.next_id(), home.id, event, head, self.now(), self.now())
         self.workflow_runs[run.id] = run
         return run
 
@@ -241,23 +221,23 @@ class GitHubState:
 
         return Person(self, self.add_user(login).id)
 
-    def add_user(self, login: str, type: Literal["User", "Bot", "Organization"] = "User") -> User:
+    def add_user(self, login: str, type: Literal["User", "Bot", "Organization"] = "User") -> entities.User:
         with self.lock:
             try:
                 return self.user(login)
             except NotThereError:
-                user = User(ACTIONS_BOT_ID if login == ACTIONS_BOT else self.small_id(), login, type)
+                user = entities.User(ACTIONS_BOT_ID if login == ACTIONS_BOT else self.small_id(), login, type)
                 self.users[user.id] = user
                 return user
 
     def add_repository(
         self, full_name: str, files: FileContents | None = None, *, source: Path | None = None, private: bool = False
-    ) -> Repository:
+    ) -> entities.Repository:
         owner_login, _, name = full_name.partition("/")
         with self.lock:
             owner = self.add_user(owner_login)
             ident = self.small_id()
-            repository = Repository(
+            repository = entities.Repository(
                 ident, owner.id, owner.login, name, (self.folder / f"{ident}.git").absolute(), self.now(),
                 private=private,
             )  # fmt: skip
@@ -273,29 +253,29 @@ class GitHubState:
                 commit = bare.commit(None, files, message="Initial commit\n", by=by, branch=branch)
                 refs = {f"refs/heads/{branch}": commit}
             self.repositories[ident] = repository
-            self.labels[ident] = {n: Label(self.next_id(), n, color) for n, color in DEFAULT_LABELS.items()}
+            self.labels[ident] = {n: entities.Label(self.next_id(), n, color) for n, color in DEFAULT_LABELS.items()}
             self.seen_refs[ident] = refs
             self.touch()
             return repository
 
-    def add_label(self, repository: Repository, name: str) -> Label:
+    def add_label(self, repository: entities.Repository, name: str) -> entities.Label:
         with self.lock:
-            return self.labels[repository.id].setdefault(name, Label(self.next_id(), name))
+            return self.labels[repository.id].setdefault(name, entities.Label(self.next_id(), name))
 
-    def set_role(self, repository: str, login: str, role: Role | str) -> None:
+    def set_role(self, repository: str, login: str, role: entities.Role | str) -> None:
         with self.lock:
-            self.roles[self.repository(repository).id, self.add_user(login).id] = Role(role)
+            self.roles[self.repository(repository).id, self.add_user(login).id] = entities.Role(role)
             self.touch()
 
-    def settings_of(self, repository: Repository) -> RepositorySettings:
-        return self.settings.get(repository.id, RepositorySettings())
+    def settings_of(self, repository: entities.Repository) -> entities.RepositorySettings:
+        return self.settings.get(repository.id, entities.RepositorySettings())
 
     def set_settings(self, repository: str, **changes: object) -> None:
         """Change settings of a repository, such as `actions_open_pulls` or `rulesets`."""
         home = self.repository(repository)
         self.settings[home.id] = replace(self.settings_of(home), **changes)  # type: ignore[arg-type]  # the callers' duty, as below
 
-    def change_repository(self, repository: str, **changes: object) -> Repository:
+    def change_repository(self, repository: str, **changes: object) -> entities.Repository:
         """Change fields of a repository, such as `private`, `archived`, `default_branch`, `protected`, or `name`."""
         with self.lock:
             old = self.repository(repository)
@@ -306,13 +286,11 @@ class GitHubState:
 
     # --- being heard -------------------------------------------------------------------------------------------
 
-    def emit(self, event: Event) -> None:
-        """Count a change, record its event, and notify the listeners."""
+    def emit(self, event: entities.Event) -> None:
         self.touch()
         self.past.append((self.next_id(), self.now(), event))
         for listener in self.listeners:
             listener(event)
 
     def touch(self) -> None:
-        """Count a change that no webhook reports, such as a reaction."""
         self.version += 1

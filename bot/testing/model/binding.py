@@ -40,8 +40,6 @@ _MODIFIED = (
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """The content that a signature binds: digests of everything before the block, and the model."""
-
     model: str
     system: str
     tools: str
@@ -63,7 +61,6 @@ class Mismatch:
     reason: str = "prefix_binding_mismatch"
     droppable: bool = True
     is_latest: bool = False
-    """Whether it is a changed block of the latest assistant message."""
 
     @property
     def place(self) -> str:

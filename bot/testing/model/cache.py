@@ -122,7 +122,6 @@ class PromptCache:
 
     clock: Callable[[], float]
     _entries: dict[str, float] = field(default_factory=dict)
-    """Prefix -> when it expires."""
 
     def account(self, body: Json, model: Model) -> Accounting:
         walked, now = steps(body, model), self.clock()

@@ -17,8 +17,7 @@ from bot.testing.model.cache import BYTES_PER_TOKEN, Accounting, PromptCache, to
 from bot.testing.model.models import Model, cost_usd
 from bot.testing.model.reply import Block, Call, Reply, Text, Thought, Verbatim
 from bot.testing.model.request_view import ApiError, Json, ModelRequest, canonical, digest, invalid
-from bot.testing.model.rules import violations
-from bot.testing.model.rules_parameters import BINDING_BETA, Subject
+from bot.testing.model.rules import BINDING_BETA, Subject, violations
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,6 @@ class ModelAnswer:
 
 
 def compose(reply: Reply, admitted: Admitted, *, serial: int) -> ModelAnswer:
-    """Return the message for a reply. `serial` makes its id unique on this server."""
     if admitted.body.get("compaction") is not None:
         return ModelAnswer(_compaction_block(reply, admitted, serial), {})
     thinks = Subject(admitted.body, admitted.model).thinking != "disabled"
@@ -186,8 +184,6 @@ class Totals:
 
 @dataclass(slots=True)
 class MessagesService:
-    """The state of one simulated API. Only the server's thread uses it."""
-
     models: Mapping[str, Model]
     clock: Callable[[], float]
     totals: Totals = field(default_factory=Totals)

@@ -41,7 +41,6 @@ class Model:
     min_cache: int = 512
     preserved_thinking: bool = False
     compacts: bool = True
-    """Whether it creates signed summaries on request."""
     shows_thinking: bool = False
     long_prompt: tuple[int, Prices] | None = None
 

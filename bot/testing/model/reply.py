@@ -91,7 +91,6 @@ class Fault:
 
     @staticmethod
     def status(code: int, **details: Any) -> Fault:
-        """Return a fault that answers with this HTTP status. `page` replaces the body, as from a proxy in between."""
         return Fault("status", code, **details)
 
     @staticmethod
@@ -152,7 +151,6 @@ def verbatim(block: Json) -> Reply:
 
 
 def stop(reason: str, *, category: str | None = None, explanation: str | None = None) -> Reply:
-    """Return an empty reply with this stop reason. A refusal includes its details."""
     details: Json | None = None
     if reason == "refusal":
         details = {"type": "refusal", "category": category, "explanation": explanation}

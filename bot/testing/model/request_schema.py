@@ -90,7 +90,6 @@ class SummaryBlock(Marked):
 
 
 def block_type(block: object) -> str | None:
-    """Return the type of a block as the tag of its form."""
     kind = block.get("type") if isinstance(block, dict) else None
     if isinstance(kind, str) and (kind == "server_tool_use" or kind.endswith("_tool_result")):
         return SERVED
@@ -98,7 +97,6 @@ def block_type(block: object) -> str | None:
 
 
 def tool_type(tool: object) -> str | None:
-    """Return the type of a tool as the tag of its form."""
     return str(tool.get("type") or "custom") if isinstance(tool, dict) else "custom"
 
 

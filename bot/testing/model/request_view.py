@@ -146,13 +146,9 @@ class ModelRequest:
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        return tuple(
-            ToolCall(block["id"], block["name"], block["input"])
-            for message in self.messages
-            if message.get("role") == "assistant"
-            for block in blocks(message.get("content"))
-            if block.get("type") == "tool_use"
-        )
+        said = (message for message in self.messages if message.get("role") == "assistant")
+        every = (block for message in said for block in blocks(message.get("content")))
+        return tuple(ToolCall(b["id"], b["name"], b["input"]) for b in every if b.get("type") == "tool_use")
 
     @property
     def results(self) -> tuple[ToolResult, ...]:
@@ -171,14 +167,9 @@ class ModelRequest:
 
     def _results_in(self, messages: list[Json]) -> tuple[ToolResult, ...]:
         names = {call.id: call.name for call in self.calls}
+        every = (block for message in messages for block in blocks(message.get("content")))
         return tuple(
-            ToolResult(
-                block["tool_use_id"],
-                names.get(block["tool_use_id"], ""),
-                text_of(block.get("content")),
-                bool(block.get("is_error")),
-            )
-            for message in messages
-            for block in blocks(message.get("content"))
-            if block.get("type") == "tool_result"
+            ToolResult(ident, names.get(ident, ""), text_of(block.get("content")), bool(block.get("is_error")))
+            for block in every
+            if block.get("type") == "tool_result" and (ident := block["tool_use_id"])
         )

@@ -98,14 +98,10 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error with its status. `retry_after` is in seconds."""
-
     error: ApiError
     retry_after: float | None = None
     page: bytes = b""
-    """An HTML page to send in place of the error."""
     should_retry: bool | None = None
-    """The value of the header x-should-retry, or None to omit it."""
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         request_id = _request_id()

@@ -27,8 +27,7 @@ from bot.testing.model.models import ALL_EFFORTS, MODELS, Model
 from bot.testing.model.reply import Fault, Policy, Reply, stop
 from bot.testing.model.request_view import TYPES, ApiError, Json, ModelRequest, invalid
 from bot.testing.model.responses import Plain, Refusal, Response, Stream, events
-from bot.testing.model.rules import unknown_part
-from bot.testing.model.rules_parameters import COMPACT_BETA
+from bot.testing.model.rules import COMPACT_BETA, unknown_part
 
 PREFIX = "sk-ant-oat01-"
 GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -44,7 +43,6 @@ class Federation:
     workspaces: int = 1
     """How many workspaces the rule enables. With more than one, the request must name one."""
     exchanges: list[Json] = field(default_factory=list)
-    """The bodies of all granted exchanges, in order."""
     _given: dict[str, float] = field(default_factory=dict)
 
     def exchange(self, raw: bytes, headers: Mapping[str, str]) -> Json | ApiError:
@@ -216,7 +214,6 @@ class ScriptedModel:
 
     @property
     def usage(self) -> Totals:
-        """The usage and cost of all answers so far."""
         return self._service.totals
 
     async def create(self, raw: bytes, headers: Mapping[str, str]) -> Response:

@@ -68,15 +68,12 @@ class Ground:
             return Reply(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
 
     def query(self, text: str, *, token: str | None = None, **variables: Any) -> Any:
-        """Ask GraphQL and give the whole answer."""
         return self.ask("POST", "/graphql", {"query": text, "variables": variables}, token=token).json
 
     def pat(self, login: str, *scopes: str) -> str:
-        """Return a personal token."""
         return personal_token(self.github.world, login, scopes=scopes or ("repo", "workflow")).value
 
     def jwt(self, *, lasts: int = 300, issued: int = -60) -> str:
-        """Sign a JWT as the App."""
         import jwt
 
         now = int(self.clock.now().timestamp())

@@ -69,7 +69,6 @@ def _plain(schema: Any) -> Any:
 
 @cache
 def operation(method: str, path: str) -> dict[str, Any] | None:
-    """Find the operation of a path template of ours in GitHub's, whatever the parameters are called."""
     shape = re.sub(r"\{[^}]*\}", "{}", path)
     for known, methods in openapi()["paths"].items():
         if re.sub(r"\{[^}]*\}", "{}", known) == shape and method.lower() in methods:
@@ -79,7 +78,6 @@ def operation(method: str, path: str) -> dict[str, Any] | None:
 
 
 def answer_errors(method: str, path: str, status: int, body: Any) -> list[str]:
-    """List what GitHub's schema has against an answer."""
     known = operation(method, path)
     if known is None:
         return [f"GitHub has no {method} {path}"]

@@ -33,9 +33,7 @@ def post(url: str, form: dict[str, str] | None = None, login: str = "ada", **hea
     return requests.post(url, form, cookies=cookies, headers=headers, allow_redirects=False, timeout=20)
 
 
-def test_from_the_form_to_the_secrets(github: SimulatedGitHub) -> None:
-    """The form of another site is shown, the owner names the App and is sent back with code and state, and the code is
-    worth the secrets once."""
+def test_a_manifest_leads_from_the_form_to_the_secrets(github: SimulatedGitHub) -> None:
     base = f"{github.server_url}/organizations/acme/settings/apps"
     form, foreign = {"manifest": MANIFEST, "name": "Acme's gate", "state": "s1"}, {"Origin": "http://127.0.0.1:1"}
     shown = post(f"{base}/new?state=s1", {"manifest": MANIFEST}, **foreign)
@@ -53,8 +51,7 @@ def test_from_the_form_to_the_secrets(github: SimulatedGitHub) -> None:
     assert requests.post(url, timeout=20).status_code == 404
 
 
-def test_an_owner_installs_the_app(github: SimulatedGitHub) -> None:
-    """On the repositories that they choose; nobody else does, and nobody else makes Apps for the organization."""
+def test_only_an_owner_makes_and_installs_an_app(github: SimulatedGitHub) -> None:
     base, world = f"{github.server_url}/organizations/acme/settings/apps", github.world
     assert post(f"{base}/new", {"manifest": MANIFEST}, "will").status_code == 404
     post(base, {"manifest": MANIFEST, "name": "gate"})
@@ -67,7 +64,6 @@ def test_an_owner_installs_the_app(github: SimulatedGitHub) -> None:
 
 
 def test_a_code_is_worth_nothing_after_an_hour(tmp_path: Path) -> None:
-    """https://docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest"""
     clock = TurnedClock()
     world = GitHubState(tmp_path, clock)
     asked = parse_manifest(MANIFEST)
@@ -90,13 +86,11 @@ def test_a_code_is_worth_nothing_after_an_hour(tmp_path: Path) -> None:
         ({"default_permissions": {"issues": "all"}}, "permission"),
     ),
 )
-def test_manifests_that_github_refuses(change: dict[str, object], told: str) -> None:
-    """Each with what its page says."""
+def test_a_refused_manifest_says_why(change: dict[str, object], told: str) -> None:
     with pytest.raises(BadManifestError, match=told):
         parse_manifest(json.dumps(FACTS | change))
 
 
 def test_the_pages_bring_their_stylesheet(github: SimulatedGitHub) -> None:
-    """Also from behind what records requests and applies faults: files are sent until the client leaves."""
     sheet = requests.get(f"{github.server_url}/static/page.css", timeout=10)
     assert (sheet.status_code, "--background" in sheet.text) == (200, True)

@@ -22,8 +22,7 @@ def commit(bare: Bare, name: str, parent: str | None = None) -> str:
     return bare.commit(parent, {name: "text\n"}, message="Add a file", by=BY)
 
 
-def test_a_ref_that_moves(bare: Bare) -> None:
-    """It names what it points to now, with suffix and path too; nothing where there is no such ref."""
+def test_a_ref_names_what_it_points_to_now(bare: Bare) -> None:
     first = commit(bare, "a.txt")
     bare.move("refs/heads/main", first)
     assert bare.resolve("refs/heads/main") == bare.resolve("main") == first
@@ -38,8 +37,7 @@ def test_a_ref_that_moves(bare: Bare) -> None:
         assert bare.resolve(absent) is None
 
 
-def test_a_commit_that_comes_later(bare: Bare, tmp_path: Path) -> None:
-    """Before it is there it has no files, and that is not what is remembered of it."""
+def test_a_commit_that_comes_later_is_found(bare: Bare, tmp_path: Path) -> None:
     other = Bare(tmp_path / "other.git")
     other.create("main")
     made = commit(other, "a.txt")
@@ -50,8 +48,7 @@ def test_a_commit_that_comes_later(bare: Bare, tmp_path: Path) -> None:
     assert bare.resolve(f"{made}:a.txt", "blob") == other.resolve(f"{made}:a.txt", "blob") is not None
 
 
-def test_no_process_twice(bare: Bare, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once a commit is known, refs and what it has, or has not, at a path are found without git."""
+def test_what_is_known_is_found_without_git(bare: Bare, monkeypatch: pytest.MonkeyPatch) -> None:
     made = commit(bare, "a.txt")
     bare.move("refs/heads/main", made)
     asked = ("refs/heads/main:a.txt", f"{made}:none.txt", "refs/heads/other")
@@ -63,8 +60,7 @@ def test_no_process_twice(bare: Bare, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("packing", ((), ("repack", "-adq", "--depth=50", "--window=50")))
-def test_the_type_of_an_object(bare: Bare, packing: tuple[str, ...]) -> None:
-    """It is what git says of each object, in files of their own and in packs; "" where git is asked."""
+def test_the_type_of_an_object_is_what_git_says(bare: Bare, packing: tuple[str, ...]) -> None:
     first = bare.commit(None, {"a.txt": "text\n" * 1_000}, message="Add", by=BY, branch="main")
     bare.commit(first, {"a.txt": "text\n" * 1_000 + "end\n"}, message="End", by=BY, branch="main")
     bare.run("tag", "--annotate", "--message=One", "one", first, environment=BY.variables())

@@ -21,7 +21,6 @@ def texts(ground: Ground) -> list[str]:
 
 @pytest.mark.parametrize(("done", "left"), ((False, []), (True, ["x"])))
 def test_a_5xx_may_have_done_it(ground: Ground, done: bool, left: list[str]) -> None:
-    """The same status, with and without the comment being there; the next request works."""
     ground.github.faults.fail("POST /repos/*/comments", 502, done=done)
     assert ground.ask("POST", COMMENTS, {"body": "x"}).status == 502
     assert texts(ground) == left
@@ -29,8 +28,7 @@ def test_a_5xx_may_have_done_it(ground: Ground, done: bool, left: list[str]) -> 
 
 
 @pytest.mark.parametrize(("done", "left"), ((False, []), (True, ["x"])))
-def test_a_connection_breaks(ground: Ground, done: bool, left: list[str]) -> None:
-    """No answer at all, before or after it was done."""
+def test_a_connection_breaks_before_or_after_it_was_done(ground: Ground, done: bool, left: list[str]) -> None:
     ground.github.faults.plan("POST *", Fault("reset", done=done))
     with pytest.raises((ConnectionError, http.client.HTTPException)):
         ground.ask("POST", COMMENTS, {"body": "x"})
@@ -39,35 +37,30 @@ def test_a_connection_breaks(ground: Ground, done: bool, left: list[str]) -> Non
 
 
 def test_an_answer_is_cut(ground: Ground) -> None:
-    """The client reads less than was promised."""
     ground.github.faults.plan("GET *", Fault("truncate"))
     with pytest.raises((http.client.IncompleteRead, ConnectionError)):
         ground.ask("GET", f"/repos/{NAME}")
 
 
-def test_a_read_lags(ground: Ground) -> None:
-    """A stale read shows the world as it was when the fault was planned; the next one is current."""
+def test_a_stale_read_shows_the_world_as_it_was(ground: Ground) -> None:
     ground.github.faults.stale("GET *")
     ground.github.world.person("alice").comment(NAME, 1, "new")
     assert [len(ground.ask("GET", COMMENTS).json) for _ in range(2)] == [0, 1]
 
 
 def test_a_plan_can_name_words_of_the_body(ground: Ground) -> None:
-    """Only the request that says so is struck."""
     ground.github.faults.fail("POST /graphql", 502, containing="viewer")
     assert ground.ask("POST", "/graphql", {"query": "{ rateLimit { cost } }"}).status == 200
     assert ground.ask("POST", "/graphql", {"query": "{ viewer { login } }"}).status == 502
 
 
 def test_the_secondary_limit_says_when_to_come_back(ground: Ground) -> None:
-    """403 with retry-after."""
     ground.github.faults.limit("POST *", seconds=7)
     reply = ground.ask("POST", COMMENTS, {"body": "x"})
     assert (reply.status, reply.headers["retry-after"]) == (403, "7")
 
 
 def test_every_request_is_kept(ground: Ground) -> None:
-    """Method, path, status, and what sort of credential it came with."""
     ground.ask("GET", f"/repos/{NAME}")
     ground.ask("GET", "/app", token=ground.jwt())
     kept = [(each.name, each.status, each.credential) for each in ground.github.requests]

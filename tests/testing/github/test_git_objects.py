@@ -41,7 +41,6 @@ def bare(tmp_path: Path) -> Bare:
 
 
 def test_commits_are_those_of_git(bare: Bare) -> None:
-    """They have the ids that git fast-import gives them, and no fault; a parent may be of either."""
     first = bare.commit(None, FIRST, message="Initial commit\n", by=BY, branch="main")
     assert first == bare.import_commit(None, FIRST, message="Initial commit\n", by=BY, branch="")
     for number, files in enumerate(CHANGES):
@@ -53,13 +52,11 @@ def test_commits_are_those_of_git(bare: Bare) -> None:
 
 @pytest.mark.parametrize("path", ("ä", "a//b", "../a", "a/./b", ".git/config", "a/.GIT/x", "git~1", "a\\b", "a ", "a."))
 def test_odd_names_are_left_to_git(bare: Bare, path: str) -> None:
-    """Git judges whether they may be there."""
     with pytest.raises(LeftToGitError):
         write_commit(bare.folder / "objects", None, {path: "x"}, persons=BY.lines(), message="m")
 
 
-def test_refs(bare: Bare) -> None:
-    """A ref moves if it is where it was expected; git says what is wrong with any other move."""
+def test_a_ref_moves_from_where_it_was_expected(bare: Bare) -> None:
     first = bare.commit(None, FIRST, message="1\n", by=BY, branch="main")
     second = bare.commit(first, {"x": "x"}, message="2\n", by=BY, branch="main")
     assert bare.refs() == {"refs/heads/main": second}
@@ -82,8 +79,7 @@ def test_refs(bare: Bare) -> None:
     assert bare.refs() == {"refs/heads/main": first}
 
 
-def test_packed_refs(bare: Bare) -> None:
-    """Where refs are packed, git moves and deletes them."""
+def test_git_moves_packed_refs(bare: Bare) -> None:
     first = bare.commit(None, FIRST, message="1\n", by=BY, branch="main")
     tree = str(bare.resolve("main", "tree"))
     bare.pack_refs({"refs/tags/v1": tree, "refs/heads/old": first})
@@ -95,8 +91,7 @@ def test_packed_refs(bare: Bare) -> None:
 
 
 @pytest.mark.parametrize("is_in_files", (True, False), ids=("in files", "asked of git"))
-def test_what_a_commit_says(bare: Bare, *, is_in_files: bool) -> None:
-    """It is what git says of it, signed or with several parents, from an object of its own or from a pack."""
+def test_a_commit_says_what_git_says_of_it(bare: Bare, *, is_in_files: bool) -> None:
     bare.run("hash-object", "-t", "tree", "-w", "--stdin")
     first, text = "", SIGNED
     for number in range(3):

@@ -19,7 +19,6 @@ COMMENT = """query($ids: [ID!]!) { nodes(ids: $ids) { ... on IssueComment {
 
 
 def planned(ground: Ground) -> Comment:
-    """Post a plan comment as the App."""
     from bot.testing.github import conversation
     from bot.testing.github.world import ActingUser
 
@@ -33,7 +32,6 @@ def look(ground: Ground, comment: Comment) -> Any:
 
 
 def test_a_comment_that_was_never_edited_has_no_history(ground: Ground) -> None:
-    """lastEditedAt is null, and so is everything about edits."""
     seen = look(ground, planned(ground))
     assert (seen["lastEditedAt"], seen["editor"]) == (None, None)
     assert seen["userContentEdits"] == {"totalCount": 0, "nodes": []}
@@ -42,7 +40,6 @@ def test_a_comment_that_was_never_edited_has_no_history(ground: Ground) -> None:
 
 
 def test_a_tick_is_an_edit_by_the_person(ground: Ground) -> None:
-    """The history holds the posted text as well, newest first, each version with its editor and time."""
     comment = planned(ground)
     ground.clock.advance(5)
     ground.github.world.person("alice").tick(comment.id)
@@ -54,7 +51,6 @@ def test_a_tick_is_an_edit_by_the_person(ground: Ground) -> None:
 
 
 def test_reactions_come_newest_first_and_bots_are_null(ground: Ground) -> None:
-    """The field `user` of a reaction is of type User: a bot's reaction has none."""
     comment = planned(ground)
     ground.ask("POST", f"/repos/{NAME}/issues/comments/{comment.id}/reactions", {"content": "eyes"})
     ground.github.world.person("alice").react(comment, "+1")
@@ -63,8 +59,7 @@ def test_reactions_come_newest_first_and_bots_are_null(ground: Ground) -> None:
     assert nodes == [{"content": "THUMBS_UP", "user": alice}, {"content": "EYES", "user": None}]
 
 
-def test_folding_away_needs_write(ground: Ground) -> None:
-    """minimizeComment with OUTDATED."""
+def test_minimizing_needs_write(ground: Ground) -> None:
     comment = planned(ground)
     fold = """mutation($id: ID!) { minimizeComment(input: {subjectId: $id, classifier: OUTDATED}) {
       minimizedComment { isMinimized } } }"""
@@ -76,7 +71,6 @@ def test_folding_away_needs_write(ground: Ground) -> None:
 
 @pytest.mark.parametrize(("comments", "cost"), ((1, 1), (60, 1), (100, 2)))
 def test_cost_is_by_connections(ground: Ground, comments: int, cost: int) -> None:
-    """Two connections on a hundred nodes are two points (rounded hundredths)."""
     comment = planned(ground)
     answer = ground.query(COMMENT, ids=[comment.node_id] * comments)
     assert answer["data"]["rateLimit"]["cost"] == cost == ground.github.requests[-1].cost
@@ -100,13 +94,11 @@ def test_cost_is_by_connections(ground: Ground, comments: int, cost: int) -> Non
     ),
 )
 def test_errors_come_inside_a_200(ground: Ground, query: str, kind: str) -> None:
-    """GitHub answers 200 and tells what is wrong in `errors`."""
     reply = ground.ask("POST", "/graphql", {"query": query})
     assert (reply.status, reply.json["errors"][0]["type"]) == (200, kind)
 
 
 def test_one_missing_node_leaves_the_others(ground: Ground) -> None:
-    """Data and errors stand side by side."""
     comment = planned(ground)
     answer = ground.query(COMMENT, ids=["IC_gone", comment.node_id])
     assert (answer["data"]["nodes"][0], answer["data"]["nodes"][1]["body"]) == (None, comment.text.body)
@@ -114,13 +106,11 @@ def test_one_missing_node_leaves_the_others(ground: Ground) -> None:
 
 
 def test_a_private_thread_is_hidden(ground: Ground) -> None:
-    """A stranger's token finds neither the repository nor the node."""
     comment = planned(ground)
     assert ground.query(COMMENT, ids=[comment.node_id], token=ground.pat("stranger"))["data"]["nodes"] == [None]
 
 
 def test_a_token_without_the_permission_is_forbidden(ground: Ground) -> None:
-    """An installation's token that may not read issues gets no node, and a token without contents no ref."""
     comment = planned(ground)
     token = installation_token(ground.github.world, ground.installation, permissions={"checks": "read"}).value
     answer = ground.query(COMMENT, ids=[comment.node_id], token=token)
@@ -130,7 +120,6 @@ def test_a_token_without_the_permission_is_forbidden(ground: Ground) -> None:
 
 
 def test_pages_lead_through_all_comments(ground: Ground) -> None:
-    """From the newest backwards, by `last` and `before`."""
     comment = planned(ground)
     for number in range(4):
         ground.github.world.person("bob").comment(NAME, comment.number, f"{number}")
@@ -146,7 +135,6 @@ def test_pages_lead_through_all_comments(ground: Ground) -> None:
 
 
 def test_only_graphql_says_that_a_text_was_sent_by_mail(ground: Ground) -> None:
-    """And an edit on GitHub does not change that."""
     alice = ground.github.world.person("alice")
     sent = alice.by_mail().comment(NAME, alice.open_issue(NAME, "Broken").number, "By mail")
     alice.edit_comment(sent.id, "Typed")

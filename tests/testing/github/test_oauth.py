@@ -16,7 +16,6 @@ VERIFIER = "v" * 43
 
 
 def code(ground: Ground, login: str = "bob", **asked: str) -> str:
-    """Have a person authorize the App, and return the code that the browser carries back."""
     query = {"client_id": ground.github.app.client_id, "redirect_uri": CALLBACK, "state": "s", **asked}
     url = f"{ground.github.server_url}/login/oauth/authorize?{urlencode(query)}"
     answer = requests.post(url, data={"login": login}, allow_redirects=False, timeout=10)
@@ -38,7 +37,6 @@ def exchange(ground: Ground, **form: str) -> dict[str, object]:
 
 
 def test_the_tokens_are_shaped_as_githubs(ground: Ground) -> None:
-    """Prefixes, lifetimes, the empty scope; without Accept the answer is a form."""
     found = exchange(ground, code=code(ground), redirect_uri=CALLBACK)
     assert str(found["access_token"]).startswith("ghu_")
     assert str(found["refresh_token"]).startswith("ghr_")
@@ -50,7 +48,6 @@ def test_the_tokens_are_shaped_as_githubs(ground: Ground) -> None:
 
 
 def test_a_code_works_once_and_for_ten_minutes(ground: Ground) -> None:
-    """The second time, or too late, it is incorrect or expired."""
     first, late = code(ground), code(ground)
     assert "access_token" in exchange(ground, code=first)
     assert exchange(ground, code=first)["error"] == "bad_verification_code"
@@ -68,8 +65,7 @@ def test_a_code_works_once_and_for_ten_minutes(ground: Ground) -> None:
         ({"code_verifier": ""}, "bad_verification_code"),
     ),
 )
-def test_what_the_exchange_needs(ground: Ground, changed: dict[str, str], error: str) -> None:
-    """The secret, the same callback, and the verifier of the challenge."""
+def test_an_exchange_needs_secret_callback_and_verifier(ground: Ground, changed: dict[str, str], error: str) -> None:
     made = code(ground, code_challenge=challenge_of(VERIFIER), code_challenge_method="S256")
     assert exchange(ground, **{"code": made, "code_verifier": VERIFIER, **changed})["error"] == error
 
@@ -88,15 +84,13 @@ def test_the_challenge_is_that_of_the_standard() -> None:
         {"code_challenge": "short", "code_challenge_method": "S256"},
     ),
 )
-def test_what_a_browser_is_not_sent_away_with(ground: Ground, asked: dict[str, str]) -> None:
-    """Only to a registered callback, and only with an S256 challenge."""
+def test_a_browser_is_sent_to_registered_callbacks_alone(ground: Ground, asked: dict[str, str]) -> None:
     query = {"client_id": ground.github.app.client_id, "redirect_uri": CALLBACK, **asked}
     url = f"{ground.github.server_url}/login/oauth/authorize?{urlencode(query)}"
     assert requests.post(url, data={"login": "bob"}, allow_redirects=False, timeout=10).status_code == 400
 
 
 def test_renewing_ends_the_old_tokens(ground: Ground) -> None:
-    """Each refresh token works once, and ends the access token that came with it."""
     first = exchange(ground, code=code(ground))
     again = {"grant_type": "refresh_token", "refresh_token": str(first["refresh_token"])}
     second = exchange(ground, **again)
@@ -113,7 +107,6 @@ def test_renewing_ends_the_old_tokens(ground: Ground) -> None:
 
 
 def test_a_persons_token_reaches_what_both_reach(ground: Ground) -> None:
-    """Repositories in which the person has a role and on which the App is installed, and no others."""
     world, token = ground.github.world, str(exchange(ground, code=code(ground))["access_token"])
     world.add_repository("acme/other", {}, private=True)
     world.add_repository("bob/own", {}, private=True)
@@ -127,7 +120,6 @@ def test_a_persons_token_reaches_what_both_reach(ground: Ground) -> None:
 
 
 def test_what_the_app_may_not_do_its_people_may_not_do_through_it(ground: Ground) -> None:
-    """Administration was not granted to the App, whatever the person may do."""
     token = str(exchange(ground, code=code(ground, "alice"))["access_token"])
     assert ground.ask("GET", f"/repos/{NAME}/hooks", token=token).status in {403, 404}
     assert ground.ask("GET", "/user/installations", token=ground.pat("alice")).status == 403

@@ -19,8 +19,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield site
 
 
-def test_thread_is_shown_as_github_shows_it(site: Site) -> None:
-    """Markdown is rendered, the marker is hidden, people have their roles, and the box is one that can be ticked."""
+def test_a_thread_is_shown_as_github_shows_it(site: Site) -> None:
     page = site.get(ISSUE)
     assert page.status_code == 200
     assert "<title>Orders of exactly 50 pay for `shipping` · Issue #1 · acme/parcel</title>" in page.text
@@ -39,7 +38,6 @@ def test_thread_is_shown_as_github_shows_it(site: Site) -> None:
 
 
 def test_ticking_edits_only_the_box(site: Site) -> None:
-    """The plan comment differs by its one ticked box, and its history names who did it; ticking again unticks."""
     box = next(each for each in Seen(site.get(ISSUE).text).named("button") if each.get("role") == "checkbox")
     form = {"subject": f"issuecomment-{site.plan_id}", "box": str(box["value"])}
     assert site.post(f"{ISSUE}/tick", **form).status_code == 200
@@ -51,7 +49,6 @@ def test_ticking_edits_only_the_box(site: Site) -> None:
 
 
 def test_reading_does_not_entitle_to_ticking(site: Site) -> None:
-    """Who can only read sees the box disabled, and a forged form is refused."""
     box = next(each for each in Seen(site.get(ISSUE, "eve").text).named("button") if each.get("role") == "checkbox")
     assert "disabled" in box
     answer = site.post(f"{ISSUE}/tick", "eve", subject=f"issuecomment-{site.plan_id}", box=str(box["value"]))
@@ -60,8 +57,7 @@ def test_reading_does_not_entitle_to_ticking(site: Site) -> None:
 
 
 @pytest.mark.parametrize("content", ("+1", "-1", "confused", "rocket", "eyes"))
-def test_reaction_is_given_and_taken_back(site: Site, content: str) -> None:
-    """A click reacts as the person who acts, a second one takes it back."""
+def test_a_reaction_is_given_and_taken_back(site: Site, content: str) -> None:
     form = {"subject": f"issuecomment-{site.plan_id}", "content": content}
     site.post(f"{ISSUE}/reactions", **form)
     given = site.world.reactions_to(site.plan.node_id)
@@ -71,8 +67,7 @@ def test_reaction_is_given_and_taken_back(site: Site, content: str) -> None:
     assert site.world.reactions_to(site.plan.node_id) == []
 
 
-def test_locked_thread_takes_no_reactions_and_no_readers(site: Site) -> None:
-    """In a locked conversation nobody reacts, and only writers comment."""
+def test_a_locked_thread_takes_no_reactions_and_no_readers(site: Site) -> None:
     site.world.person("ada").lock(HOME, 1)
     form = {"subject": f"issuecomment-{site.plan_id}", "content": "+1"}
     assert site.post(f"{ISSUE}/reactions", **form).status_code == 403
@@ -81,8 +76,7 @@ def test_locked_thread_takes_no_reactions_and_no_readers(site: Site) -> None:
     assert site.post(f"{ISSUE}/comments", body="hello").status_code == 200
 
 
-def test_comment_close_reopen(site: Site) -> None:
-    """One form comments and closes; the thread says who closed it; it can be opened again."""
+def test_a_thread_is_commented_closed_and_reopened(site: Site) -> None:
     page = site.post(f"{ISSUE}/comments", "ben", body="Not **now**.", then="close")
     assert "<strong>now</strong>" in page.text
     assert "<b>ben</b> closed this on" in page.text
@@ -92,14 +86,12 @@ def test_comment_close_reopen(site: Site) -> None:
 
 
 def test_closing_other_peoples_threads_needs_triage(site: Site) -> None:
-    """A reader is not offered to close, and cannot."""
     assert "Close issue" not in site.get(ISSUE, "eve").text
     assert site.post(f"{ISSUE}/comments", "eve", then="close").status_code == 403
     assert site.world.issue(HOME, 1).state == "open"
 
 
-def test_label_is_set_and_taken_away(site: Site) -> None:
-    """The form for labels turns one over."""
+def test_a_label_is_set_and_taken_away(site: Site) -> None:
     site.post(f"{ISSUE}/labels", label="plangate")
     assert site.world.issue(HOME, 1).labels == ("plangate",)
     assert 'class="label">plangate' in site.get(f"/{HOME}").text
@@ -107,8 +99,7 @@ def test_label_is_set_and_taken_away(site: Site) -> None:
     assert site.world.issue(HOME, 1).labels == ()
 
 
-def test_new_issue(site: Site) -> None:
-    """The form opens an issue as the person who acts and goes to it; without a title nothing is opened."""
+def test_a_new_issue_needs_a_title(site: Site) -> None:
     page = site.post(f"/{HOME}/issues", "eve", title="It <b>breaks</b>", body="Look.")
     assert page.url.endswith("/issues/3")
     assert site.world.issue(HOME, 3).author == site.world.user("eve").id
@@ -116,15 +107,13 @@ def test_new_issue(site: Site) -> None:
     assert (1, 4) not in {(1, number) for _, number in site.world.issues}
 
 
-def test_minimised_comment_is_folded(site: Site) -> None:
-    """A comment that was marked as outdated is folded under its reason."""
+def test_a_minimized_comment_is_folded(site: Site) -> None:
     site.world.person("ada").minimize(site.plan_id, "outdated")
     page = site.get(ISSUE).text
     assert '<details class="folded"><summary>plangate[bot]&#x27;s comment was marked as outdated.' in page
 
 
-def test_pull_request_shows_its_diff(site: Site) -> None:
-    """Files and commits come from git, with signs, numbers and counts; what it closes is linked both ways."""
+def test_a_pull_request_shows_its_diff(site: Site) -> None:
     files = site.get(f"{PULL}/files").text
     assert '<tr class="removed"><td class="n">1</td><td class="n"></td><td>-free = total &gt; 50</td></tr>' in files
     assert '<tr class="added"><td class="n"></td><td class="n">2</td><td>+# &lt;b&gt;&amp;amp;</td></tr>' in files
@@ -135,14 +124,12 @@ def test_pull_request_shows_its_diff(site: Site) -> None:
 
 
 def test_merging_needs_write_and_closes_the_issue(site: Site) -> None:
-    """A reader cannot merge; a maintainer can, and the issue that the body names is closed."""
     assert site.post(f"{PULL}/merge", "eve").status_code == 403
     assert "Merged" in site.post(f"{PULL}/merge").text
     assert site.world.issue(HOME, 1).state == "closed"
 
 
-def test_person_switcher(site: Site) -> None:
-    """Choosing a person comes back to the page as that person; a place elsewhere is not gone to; ghosts cannot act."""
+def test_people_switch_and_stay_on_this_site(site: Site) -> None:
     with requests.Session() as browser:
         page = browser.post(f"{site.base}/acting-as", data={"login": "eve", "back": ISSUE}, timeout=20)
         assert page.url == site.base + ISSUE
@@ -154,8 +141,7 @@ def test_person_switcher(site: Site) -> None:
         assert browser.post(f"{site.base}/acting-as", data={"login": "ghost"}, timeout=20).status_code == 404
 
 
-def test_private_repository_is_not_there_for_strangers(site: Site) -> None:
-    """Without a role, no page of a private repository says that it exists, and no form reaches it."""
+def test_a_private_repository_is_not_there_for_strangers(site: Site) -> None:
     site.world.change_repository(HOME, private=True)
     for path in ("/", f"/{HOME}", ISSUE, f"{PULL}/files"):
         answer = site.get(path, "eve")
@@ -168,16 +154,14 @@ def test_private_repository_is_not_there_for_strangers(site: Site) -> None:
 @pytest.mark.parametrize(
     "headers", ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"})
 )
-def test_form_of_another_site_changes_nothing(site: Site, headers: dict[str, str]) -> None:
-    """A browser that was led here by another page is refused."""
+def test_a_form_of_another_site_changes_nothing(site: Site, headers: dict[str, str]) -> None:
     data = {"body": "hello"}
     answer = requests.post(f"{site.base}{ISSUE}/comments", data=data, headers=headers, timeout=20)
     assert answer.status_code == 403
     assert len(site.world.comments) == 1
 
 
-def test_unchanged_page_costs_nothing(site: Site) -> None:
-    """With the tag of the last answer a page is 304 until something changes, for each person by itself."""
+def test_an_unchanged_page_costs_nothing(site: Site) -> None:
     tag = site.get(ISSUE).headers["etag"]
     assert site.get(ISSUE, **{"If-None-Match": tag}).status_code == 304
     assert site.get(ISSUE, "eve", **{"If-None-Match": tag}).status_code == 200
@@ -189,13 +173,11 @@ def test_unchanged_page_costs_nothing(site: Site) -> None:
     "path",
     ("/x/y", f"/{HOME}/issues/99", f"/{HOME}/wiki/1", f"{ISSUE}/files", "/static/page.py", "/static/..%2fpage.py"),
 )
-def test_what_is_not_there(site: Site, path: str) -> None:
-    """An address that means nothing is a 404."""
+def test_what_is_not_there_is_a_404(site: Site, path: str) -> None:
     assert site.get(path).status_code == 404
 
 
 def test_every_answer_forbids_foreign_scripts(site: Site) -> None:
-    """The policy allows our script and our style alone, on pages, errors and files alike."""
     for path in ("/", ISSUE, f"{PULL}/files", "/x/y", "/static/page.js"):
         policy = site.get(path).headers["content-security-policy"]
         assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
@@ -203,7 +185,6 @@ def test_every_answer_forbids_foreign_scripts(site: Site) -> None:
 
 
 def test_reviews_and_checks_are_shown(site: Site) -> None:
-    """A review says what it decided, its notes name their lines, a check its outcome; its boxes cannot be ticked."""
     note = LineNote("shipping.py", 1, "Why?")
     review = site.world.person("ada").review(HOME, 2, "- [ ] Fine", verdict="APPROVED", notes=[note])
     head = review.commit_id
@@ -218,8 +199,7 @@ def test_reviews_and_checks_are_shown(site: Site) -> None:
     assert [each.content for each in site.world.reactions_to(review.node_id)] == ["rocket"]
 
 
-def test_diff_of_every_kind_of_change(site: Site) -> None:
-    """New, deleted, binary and renamed files, and files that end without a line break, are told as git tells them."""
+def test_every_kind_of_change_has_its_diff(site: Site) -> None:
     ada, main = site.world.person("ada"), "# Parcel\n"
     files = {"README.md": None, "READ.md": main, "bin": b"\0\1", "shipping.py": "free = 1", "new.py": "x\n" * 2_100}
     ada.push(HOME, files, branch="more")
@@ -236,7 +216,6 @@ def test_diff_of_every_kind_of_change(site: Site) -> None:
 
 
 def test_several_repositories_are_listed(site: Site) -> None:
-    """With one repository the first page is its threads; with several it lists those that the person can read."""
     assert site.get("/").url == f"{site.base}/{HOME}"
     site.world.add_repository("acme/open", {})
     site.world.add_repository("acme/secret", {}, private=True)
@@ -247,7 +226,6 @@ def test_several_repositories_are_listed(site: Site) -> None:
 
 
 def test_forms_that_make_no_sense_change_nothing(site: Site) -> None:
-    """An unknown form, a thing of another thread and a text that is too long are refused."""
     assert site.post(f"{ISSUE}/delete").status_code == 404
     assert site.post(f"{PULL}/reactions", subject=f"issuecomment-{site.plan_id}", content="+1").status_code == 404
     assert site.post(f"{ISSUE}/comments", body="x" * 65_537).status_code == 403
@@ -255,8 +233,7 @@ def test_forms_that_make_no_sense_change_nothing(site: Site) -> None:
     assert len(site.world.comments) == 1
 
 
-def test_box_in_a_threads_own_text(site: Site) -> None:
-    """The body of an issue has boxes as a comment has."""
+def test_a_threads_own_text_has_boxes(site: Site) -> None:
     site.world.person("ben").edit_issue(HOME, 1, body="- [ ] one")
     issue = site.world.issue(HOME, 1)
     site.post(f"{ISSUE}/tick", "ben", subject=f"issue-{issue.id}", box="0")
@@ -264,7 +241,6 @@ def test_box_in_a_threads_own_text(site: Site) -> None:
 
 
 def test_nothing_that_people_write_becomes_script(site: Site) -> None:
-    """Bodies, titles, labels, branch names, commit messages, diffs and paths stay text, whatever they hold."""
     eve, ada = site.world.person("eve"), site.world.person("ada")
     nasty = '"><img src=x onerror=1>'
     eve.open_issue(HOME, f"{nasty} `<script>1</script>`", EVERYTHING)

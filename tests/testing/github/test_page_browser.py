@@ -22,10 +22,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.mark.long
-def test_browser_reacts_ticks_and_comments_without_leaving_the_page(
-    site: Site, browser: Browser, tmp_path: Path
-) -> None:
-    """A maintainer clicks 👍, ticks the box and writes; all is shown at once, and a half-written text survives news."""
+def test_a_browser_reacts_ticks_and_comments_on_one_page(site: Site, browser: Browser, tmp_path: Path) -> None:
     page = browser.new_page(viewport={"width": 1180, "height": 1000})
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text))
@@ -53,8 +50,7 @@ def test_browser_reacts_ticks_and_comments_without_leaving_the_page(
     assert complaints == []
 
 
-def test_browser_runs_nothing_that_people_wrote(site: Site, browser: Browser) -> None:
-    """No payload runs, none fetches from elsewhere, and the page is no wider than a phone."""
+def test_a_browser_runs_nothing_that_people_wrote(site: Site, browser: Browser) -> None:
     eve = site.world.person("eve")
     eve.open_issue(HOME, f"{PAYLOADS[0]} {'wide' * 80}", EVERYTHING)
     for payload in PAYLOADS:
@@ -69,8 +65,7 @@ def test_browser_runs_nothing_that_people_wrote(site: Site, browser: Browser) ->
 
 
 @pytest.mark.long
-def test_page_works_without_scripts(site: Site, browser: Browser) -> None:
-    """With scripts off the same clicks post, redirect and show the new state."""
+def test_a_page_works_without_scripts(site: Site, browser: Browser) -> None:
     page = browser.new_context(java_script_enabled=False).new_page()
     page.goto(site.base + ISSUE)
     page.get_by_label("Acting as").select_option("ada")

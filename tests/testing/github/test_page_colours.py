@@ -27,7 +27,6 @@ def luminance(colour: str) -> float:
 
 @pytest.mark.parametrize("colours", (LIGHT, DARK), ids=("light", "dark"))
 def test_everything_can_be_read(colours: dict[str, str]) -> None:
-    """Each colour that is written with stands out from each that it is written on."""
     assert colours.keys() == LIGHT.keys()
     known = {**colours, "white": "#fff"}
     faint = {}

@@ -9,7 +9,6 @@ from tests.testing.github.page_ground import HOME
 
 
 def test_text_cannot_leave_its_fold() -> None:
-    """Closing tags that a text did not open are dropped, those that it opened are closed at its end."""
     boxes = Boxes(None)
     assert "</details>" not in render_markdown("</details>\n</summary>", HOME, boxes)
     assert render_markdown("<details>\n<summary>a", HOME, boxes).count("</") == 2
@@ -21,13 +20,11 @@ def test_text_cannot_leave_its_fold() -> None:
 
 
 def test_folding_by_the_bot_is_shown() -> None:
-    """The one HTML that passes is a folded part, with Markdown inside."""
     shown = render_markdown("<details>\n<summary>The plan</summary>\n\n**x**\n\n</details>\n", HOME, Boxes(None))
     assert shown.replace("\n", "") == "<details><summary>The plan</summary><p><strong>x</strong></p></details>"
 
 
 def test_references_are_linked_outside_of_code() -> None:
-    """Numbers, people and addresses are shown as GitHub links them, not in code and not in links."""
     shown = render_markdown("see #12, 请@ada修复, https://a.b/c. `#13` [#14](https://x.y)", HOME, Boxes(None))
     assert '<a href="/acme/parcel/issues/12"' in shown
     assert '<strong class="mention">@ada</strong>' in shown
@@ -38,7 +35,6 @@ def test_references_are_linked_outside_of_code() -> None:
 
 @pytest.mark.parametrize("newline", ("\n", "\r\n", "\r"))
 def test_toggling_keeps_all_else(newline: str) -> None:
-    """Turning a box over changes one character, whatever ends the lines."""
     text = newline.join(["a", "* [ ] one", "1. [x] two", ""])
     assert toggle_box(text, 1) == text.replace("[ ]", "[x]")
     assert toggle_box(text, 2) == text.replace("[x]", "[ ]")
@@ -48,5 +44,4 @@ def test_toggling_keeps_all_else(newline: str) -> None:
 
 
 def test_attributes_and_text_are_escaped() -> None:
-    """An element cannot be left through an attribute or its text."""
     assert element("a", "<b>", href='"><b>') == '<a href="&quot;&gt;&lt;b&gt;">&lt;b&gt;</a>'

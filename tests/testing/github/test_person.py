@@ -18,7 +18,6 @@ from tests.testing.github.ground import NAME, Ground
     ),
 )
 def test_a_role_bounds_what_a_person_does(ground: Ground, login: str, allowed: set[str]) -> None:
-    """Everything else raises and changes nothing."""
     world = ground.github.world
     acme = world.person("acme")
     acme.open_issue(NAME, "Broken")
@@ -38,7 +37,6 @@ def test_a_role_bounds_what_a_person_does(ground: Ground, login: str, allowed: s
 
 
 def test_a_reaction_taken_back_and_given_again_is_newer(ground: Ground) -> None:
-    """Its time is that of the second one; a double one keeps the first."""
     alice: Person = ground.github.world.person("alice")
     issue = alice.open_issue(NAME, "Broken")
     first = alice.react(issue, "+1")
@@ -48,8 +46,7 @@ def test_a_reaction_taken_back_and_given_again_is_newer(ground: Ground) -> None:
     assert alice.react(issue, "+1").created_at > first.created_at
 
 
-def test_a_pull_request_of_a_fork(ground: Ground) -> None:
-    """The head may lie in another repository; its commits are found under refs/pull."""
+def test_a_pull_request_may_come_from_a_fork(ground: Ground) -> None:
     from bot.testing.github.code_changes import NewPull, open_pull
 
     world = ground.github.world

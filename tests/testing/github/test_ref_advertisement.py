@@ -98,8 +98,7 @@ def bare(tmp_path: Path) -> Bare:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_what_git_would_tell(bare: Bare, state: Callable[[Bare], object]) -> None:
-    """Listings and the refs before a push are those of upload-pack and receive-pack, by file or packed."""
+def test_refs_are_told_as_git_would_tell_them(bare: Bare, state: Callable[[Bare], object]) -> None:
     state(bare)
     asked = {**bare_environment(), "GIT_PROTOCOL": "version=2"}
     for request in REQUESTS:
@@ -111,13 +110,11 @@ def test_what_git_would_tell(bare: Bare, state: Callable[[Bare], object]) -> Non
 
 
 @every_row("request", OTHERS)
-def test_requests_that_git_answers(bare: Bare, request: bytes) -> None:
-    """What is no plain request for refs is left to git, which may have something to say of it."""
+def test_other_requests_are_left_to_git(bare: Bare, request: bytes) -> None:
     assert answer_listing(bare, request) is None
 
 
-def test_many_objects_in_packs(bare: Bare) -> None:
-    """What many of them are, git finds sooner."""
+def test_many_objects_in_packs_are_left_to_git(bare: Bare) -> None:
     branches(bare)
     assert answer_listing(bare, request("peel")) is not None
     bare.pack_refs({f"refs/tags/{number}": f"{number:040x}" for number in range(9)})
@@ -125,8 +122,7 @@ def test_many_objects_in_packs(bare: Bare) -> None:
 
 
 @pytest.mark.parametrize("content", ("", "ref: refs/heads/main\n"))
-def test_a_ref_without_an_id(bare: Bare, content: str) -> None:
-    """What git makes of a file that is no ref, or of one that leads to another ref, git tells."""
+def test_a_ref_without_an_id_is_left_to_git(bare: Bare, content: str) -> None:
     branches(bare)
     (bare.folder / "refs/heads/odd").write_text(content)
     assert answer_listing(bare, request()) is None

@@ -11,7 +11,6 @@ SHOP = f"/repos/{NAME}"
 
 
 def test_pygithub_works_unchanged(ground: Ground) -> None:
-    """The client that the bot uses makes an issue, a comment, a reaction, a branch and a pull request."""
     from github import Auth, Github
 
     hub = Github(
@@ -41,7 +40,6 @@ def test_pygithub_works_unchanged(ground: Ground) -> None:
     (("alice", "write"), ("bob", "write"), ("carol", "read"), ("dave", "read"), ("acme", "admin"), ("erin", "none")),
 )
 def test_the_legacy_permission_hides_roles(ground: Ground, role: str, legacy: str) -> None:
-    """maintain reads as write and triage as read; role_name tells them apart."""
     ground.github.world.add_user("erin")
     reply = ground.ask("GET", f"{SHOP}/collaborators/{role}/permission").json
     assert reply["permission"] == legacy
@@ -49,8 +47,7 @@ def test_the_legacy_permission_hides_roles(ground: Ground, role: str, legacy: st
     assert reply["user"]["id"] == ground.github.world.user(role).id
 
 
-def test_nobody_of_that_login_is_not_found(ground: Ground) -> None:
-    """A login that nobody has is a 404."""
+def test_a_login_that_nobody_has_is_not_found(ground: Ground) -> None:
     assert ground.ask("GET", f"{SHOP}/collaborators/nobody/permission").status == 404
 
 
@@ -71,7 +68,6 @@ def test_nobody_of_that_login_is_not_found(ground: Ground) -> None:
     ),
 )
 def test_a_credential_reaches_no_further(ground: Ground, token: str, method: str, path: str, status: int) -> None:
-    """Private is a 404, a missing permission a 403, no or a wrong credential a 401."""
     world = ground.github.world
     world.person("alice").open_issue(NAME, "Broken")
     made: dict[str, Callable[[], str]] = {
@@ -87,7 +83,6 @@ def test_a_credential_reaches_no_further(ground: Ground, token: str, method: str
 
 
 def test_an_installation_token_lives_one_hour(ground: Ground) -> None:
-    """After an hour, and after being revoked, it is a bad credential."""
     assert ground.ask("GET", SHOP).status == 200
     ground.clock.advance(3_600)
     assert ground.ask("GET", SHOP).status == 401
@@ -97,19 +92,16 @@ def test_an_installation_token_lives_one_hour(ground: Ground) -> None:
     ("lasts", "issued", "status"), ((300, -60, 200), (601, 0, 200), (700, 0, 401), (-1, -60, 401), (300, 120, 401))
 )
 def test_a_jwt_lives_ten_minutes(ground: Ground, lasts: int, issued: int, status: int) -> None:
-    """One that expires too late, has expired, or comes from the future is refused."""
     assert ground.ask("GET", "/app", token=ground.jwt(lasts=lasts, issued=issued)).status == status
 
 
 @pytest.mark.parametrize(("scheme", "jwt", "token"), (("Bearer", 200, 200), ("token", 401, 200)))
 def test_a_jwt_comes_as_bearer(ground: Ground, scheme: str, jwt: int, token: int) -> None:
-    """The scheme that every other token may have as well is refused for a JWT."""
     assert ground.ask("GET", "/app", headers={"Authorization": f"{scheme} {ground.jwt()}"}).status == jwt
     assert ground.ask("GET", SHOP, headers={"Authorization": f"{scheme} {ground.token}"}).status == token
 
 
 def test_a_token_can_be_scoped_down_but_not_up(ground: Ground) -> None:
-    """Permissions beyond the installation's, and repositories beyond it, are a 422."""
     path = f"/app/installations/{ground.installation.id}/access_tokens"
     assert ground.ask("POST", path, {"permissions": {"issues": "read"}}, token=ground.jwt()).status == 201
     assert ground.ask("POST", path, {"permissions": {"administration": "write"}}, token=ground.jwt()).status == 422
@@ -117,7 +109,6 @@ def test_a_token_can_be_scoped_down_but_not_up(ground: Ground) -> None:
 
 
 def test_lists_come_in_pages(ground: Ground) -> None:
-    """The Link header leads through all of them, oldest first."""
     alice = ground.github.world.person("alice")
     alice.open_issue(NAME, "Broken")
     for number in range(5):
@@ -130,7 +121,6 @@ def test_lists_come_in_pages(ground: Ground) -> None:
 
 
 def test_what_did_not_change_costs_nothing(ground: Ground) -> None:
-    """A matching ETag gives a 304 that leaves the limit alone; a change gives the new answer."""
     first = ground.ask("GET", SHOP)
     again = ground.ask("GET", SHOP, headers={"If-None-Match": first.headers["etag"]})
     assert (again.status, again.raw) == (304, b"")
@@ -140,7 +130,6 @@ def test_what_did_not_change_costs_nothing(ground: Ground) -> None:
 
 
 def test_a_spent_limit_refuses_until_the_hour_is_over(ground: Ground) -> None:
-    """403 with remaining 0 and the time of the reset."""
     ground.github.limits.limits["installation"] = 2
     assert [ground.ask("GET", SHOP).status for _ in range(3)] == [200, 200, 403]
     reset = int(ground.ask("GET", SHOP).headers["x-ratelimit-reset"])
@@ -148,7 +137,6 @@ def test_a_spent_limit_refuses_until_the_hour_is_over(ground: Ground) -> None:
 
 
 def test_a_second_pull_request_for_the_branch_is_refused(ground: Ground) -> None:
-    """422 with GitHub's words."""
     ground.github.world.person("bob").push(NAME, {"new.txt": "x"}, branch="topic")
     new = {"title": "New", "head": "topic", "base": "main"}
     assert ground.ask("POST", f"{SHOP}/pulls", new).status == 201
@@ -158,7 +146,6 @@ def test_a_second_pull_request_for_the_branch_is_refused(ground: Ground) -> None
 
 @pytest.mark.parametrize("end", ("merged", "branch deleted"))
 def test_some_pull_requests_cannot_be_opened_again(ground: Ground, end: str) -> None:
-    """422 with GitHub's words for one that was merged or whose branch is gone."""
     bob = ground.github.world.person("bob")
     bob.push(NAME, {"new.txt": "x"}, branch="topic")
     number = bob.open_pull(NAME, "New", head="topic").number
@@ -174,7 +161,6 @@ def test_some_pull_requests_cannot_be_opened_again(ground: Ground, end: str) -> 
 
 
 def test_nobody_reacts_in_a_locked_conversation(ground: Ground) -> None:
-    """Not even the App; comments of writers go through."""
     alice = ground.github.world.person("alice")
     alice.open_issue(NAME, "Broken")
     alice.lock(NAME, 1)
@@ -184,7 +170,6 @@ def test_nobody_reacts_in_a_locked_conversation(ground: Ground) -> None:
 
 
 def test_a_ref_moves_forward_only(ground: Ground) -> None:
-    """Without force, an update that loses commits is a 422."""
     world = ground.github.world
     old = world.bare(ground.repository).resolve("refs/heads/main")
     world.person("bob").push(NAME, {"new.txt": "x"})
@@ -193,6 +178,5 @@ def test_a_ref_moves_forward_only(ground: Ground) -> None:
 
 
 def test_raw_contents_are_bytes(ground: Ground) -> None:
-    """With the raw media type a file comes as it is."""
     reply = ground.ask("GET", f"{SHOP}/contents/src/a.py", headers={"Accept": "application/vnd.github.raw+json"})
     assert reply.raw == b"one\ntwo\nthree\n"

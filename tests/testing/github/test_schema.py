@@ -8,7 +8,6 @@ from tests.testing.github.oracles import SCHEMA, needs_oracles
 
 @needs_oracles
 def test_every_field_is_githubs_own() -> None:
-    """Each type, field, argument, input and enum value exists in GitHub's schema, with the same type."""
     from graphql import build_schema
 
     assert SCHEMA is not None

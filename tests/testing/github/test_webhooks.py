@@ -59,7 +59,6 @@ def receiving(ground: Ground) -> Iterator[Receiver]:
 
 
 def test_a_comment_is_told_signed(ground: Ground, receiver: Receiver) -> None:
-    """The payload names thread, comment, sender and installation, and its signature holds over the raw bytes."""
     alice = ground.github.world.person("alice")
     alice.open_issue(NAME, "Broken", "Please")
     alice.comment(NAME, 1, "Hello")
@@ -74,7 +73,6 @@ def test_a_comment_is_told_signed(ground: Ground, receiver: Receiver) -> None:
 
 
 def test_reactions_are_told_to_nobody(ground: Ground, receiver: Receiver) -> None:
-    """GitHub has no webhook for reactions, nor for folding a comment away."""
     alice = ground.github.world.person("alice")
     alice.open_issue(NAME, "Broken")
     comment = alice.comment(NAME, 1, "Hello")
@@ -87,7 +85,6 @@ def test_reactions_are_told_to_nobody(ground: Ground, receiver: Receiver) -> Non
 
 
 def test_deliveries_get_lost_come_twice_and_out_of_order(ground: Ground, receiver: Receiver) -> None:
-    """Each mishap strikes the next delivery of its event, once."""
     alice, webhooks = ground.github.world.person("alice"), ground.github.webhooks
     alice.open_issue(NAME, "Broken")
     for mishap in ("drop", "double", "hold", "hold"):
@@ -104,7 +101,6 @@ def test_deliveries_get_lost_come_twice_and_out_of_order(ground: Ground, receive
 
 
 def test_a_failed_delivery_is_repeated_on_request_with_its_guid(ground: Ground, receiver: Receiver) -> None:
-    """GitHub does not try again by itself; the API lists what failed, and a new attempt has the same guid and bytes."""
     receiver.status = 503
     ground.github.world.person("alice").open_issue(NAME, "Broken")
     ground.github.webhooks.drain()
@@ -122,7 +118,6 @@ def test_a_failed_delivery_is_repeated_on_request_with_its_guid(ground: Ground, 
 
 @needs_oracles
 def test_payloads_have_githubs_shape(ground: Ground, receiver: Receiver) -> None:
-    """What is told of every event fits the schema that Octokit publishes for it."""
     import jsonschema_rs
 
     assert WEBHOOKS is not None

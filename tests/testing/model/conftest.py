@@ -39,7 +39,6 @@ def plain_client(base_url: str, **options: Any) -> Anthropic:
 
 
 def plain_async_client(base_url: str) -> AsyncAnthropic:
-    """The same for asyncio."""
     without = DefaultAsyncHttpxClient(verify=False)
     return AsyncAnthropic(api_key="key", base_url=base_url, max_retries=0, http_client=without)
 

@@ -10,30 +10,24 @@ IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
 
 
 def user(*content: Json | str) -> Json:
-    """Return a message of a person: texts, or blocks as they are."""
     return {"role": "user", "content": [text(c) if isinstance(c, str) else c for c in content]}
 
 
 def assistant(*content: Json | str) -> Json:
-    """Return a message of the model."""
     return {"role": "assistant", "content": [text(c) if isinstance(c, str) else c for c in content]}
 
 
 def text(words: str, **fields: Any) -> Json:
-    """Return a block of text."""
     return {"type": "text", "text": words, **fields}
 
 
 def use(call_id: str = "a", **fields: Any) -> Json:
-    """Return a call of a tool."""
     return {"type": "tool_use", "id": call_id, "name": "Read", "input": {}, **fields}
 
 
 def result(call_id: str = "a", **fields: Any) -> Json:
-    """Return what a tool answered."""
     return {"type": "tool_result", "tool_use_id": call_id, "content": "x", **fields}
 
 
 def body(*messages: Any, model: str = OPUS, **fields: Any) -> Json:
-    """Return a smallest request with these messages."""
     return {"model": model, "max_tokens": 100, "messages": list(messages), **fields}

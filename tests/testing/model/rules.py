@@ -15,12 +15,10 @@ CLOSED: Json = {"type": "object", "additionalProperties": False}
 
 
 def body(model: str = OPUS, **fields: Any) -> Json:
-    """Return a smallest request to a model, with these fields added or replaced."""
     return {"model": model, "max_tokens": 2000, "messages": [{"role": "user", "content": "a"}], **fields}
 
 
 def tool(name: str = "Read", **fields: Any) -> Json:
-    """Return a smallest tool, with these fields added or replaced."""
     return {"name": name, "input_schema": {"type": "object", "properties": {}}, **fields}
 
 

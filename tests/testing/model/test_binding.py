@@ -67,7 +67,6 @@ def api(serve: Callable[..., Any]) -> Any:
 
 
 def strip(body: Body, *turns: int) -> None:
-    """Leaves the thinking of these turns out."""
     for turn in turns:
         content = body["messages"][1 + 2 * turn]["content"]
         body["messages"][1 + 2 * turn]["content"] = [block for block in content if block["type"] != "thinking"]
@@ -75,15 +74,13 @@ def strip(body: Body, *turns: int) -> None:
 
 @pytest.mark.req("L9")
 def test_an_unchanged_history_is_taken(api: Any) -> None:
-    """A replay of what was sent and received is answered."""
     body = conversation(api)
     assert [block["type"] for block in body["messages"][1]["content"]] == ["thinking", "tool_use"]
     assert api.send(body)["content"][0]["text"] == "done"
 
 
 @pytest.mark.req("L9")
-def test_what_may_change(api: Any) -> None:
-    """Markers, effort and max_tokens bind nothing."""
+def test_markers_effort_and_max_tokens_bind_nothing(api: Any) -> None:
     body = conversation(api)
     body["messages"][0]["content"][0] |= MARK
     body["tools"] = [{**READ, **MARK}]
@@ -92,8 +89,7 @@ def test_what_may_change(api: Any) -> None:
 
 
 @pytest.mark.req("L9")
-def test_what_may_not_change(api: Any) -> None:
-    """Another system prompt, tool or earlier message is refused, at the first block that it concerns."""
+def test_a_changed_history_is_refused_at_its_first_block(api: Any) -> None:
     good = conversation(api)
     body = deepcopy(good) | {"system": "t"}
     assert refusal(api, body) == f"messages.1.content.0: {BOUND}{SYSTEM}"
@@ -111,8 +107,7 @@ def test_what_may_not_change(api: Any) -> None:
 
 
 @pytest.mark.req("L9")
-def test_thinking_may_go_from_the_ends(api: Any) -> None:
-    """Thinking left out from the start, from the end or as a whole is taken; from the middle it is not."""
+def test_thinking_may_be_left_out_from_the_ends(api: Any) -> None:
     good = conversation(api)
     for gone in ((0,), (0, 1), (2,), (1, 2), (0, 1, 2)):
         body = deepcopy(good)
@@ -122,8 +117,7 @@ def test_thinking_may_go_from_the_ends(api: Any) -> None:
     assert refusal(api, good) == f"messages.5.content.0: {BOUND}{MISSING}"
 
 
-def test_several_thoughts_in_one_answer(serve: Callable[..., Any]) -> None:
-    """Thoughts of one answer form a run: whole it is taken, without its middle it is not."""
+def test_thoughts_of_one_answer_are_whole(serve: Callable[..., Any]) -> None:
     api = serve(lambda request: several(think("one"), think("two"), say("and"), think("three"), say("done")))
     go = {"role": "user", "content": "Go"}
     body: Body = {"model": OPUS, "max_tokens": 99, "messages": [go]}
@@ -134,7 +128,6 @@ def test_several_thoughts_in_one_answer(serve: Callable[..., Any]) -> None:
 
 
 def test_the_order_of_tools_binds_nothing(api: Any) -> None:
-    """The same tools in another order are the same tools."""
     write = {"name": "Write", "input_schema": {"type": "object"}}
     go = {"role": "user", "content": "Go"}
     body: Body = {"model": OPUS, "max_tokens": 99, "tools": [READ, write], "messages": [go]}
@@ -144,8 +137,7 @@ def test_the_order_of_tools_binds_nothing(api: Any) -> None:
     assert api.send(body | {"messages": messages, "tools": [write, READ]})["stop_reason"] == "tool_use"
 
 
-def test_a_branch_is_taken(api: Any) -> None:
-    """Two continuations of one identical prefix are both taken."""
+def test_two_continuations_of_one_prefix_are_taken(api: Any) -> None:
     body = conversation(api)
     for text in ("left", "right"):
         branch = deepcopy(body)
@@ -153,8 +145,7 @@ def test_a_branch_is_taken(api: Any) -> None:
         assert api.send(branch)["stop_reason"] == "end_turn"
 
 
-def test_a_forged_block(api: Any) -> None:
-    """Thinking that was edited, or that the API never signed, is another error, which cannot be dropped."""
+def test_a_forged_block_cannot_be_dropped(api: Any) -> None:
     drop = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     for forged in ({"thinking": "I was never thought."}, {"signature": "abc"}, {"signature": "abc.def"}):
         body = conversation(api) | {"thinking": drop}
@@ -163,7 +154,6 @@ def test_a_forged_block(api: Any) -> None:
 
 
 def test_redacted_thinking_is_taken_back(serve: Callable[..., Any]) -> None:
-    """A redacted block is opaque: it comes back as it was, and is not judged."""
     redacted = {"type": "redacted_thinking", "data": "opaque"}
     api = serve(lambda request: several(verbatim(redacted), say("done")))
     go = {"role": "user", "content": "Go"}
@@ -173,8 +163,7 @@ def test_redacted_thinking_is_taken_back(serve: Callable[..., Any]) -> None:
     assert api.send(body | {"messages": [go, {"role": "assistant", "content": content}, go]})["content"] == content
 
 
-def test_drop_block(api: Any) -> None:
-    """With its beta, drop_block leaves the failing blocks out and reports each."""
+def test_drop_block_reports_each_dropped_block(api: Any) -> None:
     body = conversation(api)
     body["messages"][2]["content"][0]["content"] = "[cleared]"
     body["thinking"] = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
@@ -187,21 +176,18 @@ def test_drop_block(api: Any) -> None:
     assert refusal(api, body, BINDING).startswith("messages.3.content.0: ")
 
 
-def test_other_models_read_or_drop(api: Any) -> None:
-    """After a fallback the other model is sent everything, and judges no block of the first."""
+def test_another_model_judges_no_block_of_the_first(api: Any) -> None:
     body = conversation(api) | {"model": "claude-opus-5", "system": "t"}
     assert api.send(body)["stop_reason"] == "end_turn"
 
 
 def test_older_models_do_not_bind(api: Any) -> None:
-    """A model without preserved thinking takes its blocks back after an edit."""
     body = conversation(api, "claude-opus-5") | {"system": "t"}
     assert api.send(body)["stop_reason"] == "end_turn"
 
 
 @pytest.mark.req("L8")
 def test_another_process_judges_the_same(api: Any, serve: Callable[..., Any]) -> None:
-    """Signatures hold on a server that is started later."""
     body, later = conversation(api), serve(policy)
     assert later.send(body)["stop_reason"] == "end_turn"
     assert refusal(later, body | {"system": "t"}).endswith(SYSTEM)
@@ -212,8 +198,6 @@ COMPACT = "compact-2026-09-04"
 
 @pytest.mark.req("C3")
 def test_compaction_keeps_a_bound_tail(serve: Callable[..., Any]) -> None:
-    """A summary stands for the messages before it: the tail's thinking stays valid, and the bill is in iterations."""
-
     def summarizing(request: ModelRequest) -> Any:
         return say("the summary") if request.compacting else policy(request)
 
@@ -232,7 +216,6 @@ def test_compaction_keeps_a_bound_tail(serve: Callable[..., Any]) -> None:
 
 @pytest.mark.req("C3")
 def test_compaction_streams_one_whole_block(serve: Callable[..., Any]) -> None:
-    """The library's beta stream gives the block and its stop reason."""
     api = serve(lambda request: say("the summary"))
     with api.client.beta.messages.stream(
         model=OPUS,
@@ -248,8 +231,7 @@ def test_compaction_streams_one_whole_block(serve: Callable[..., Any]) -> None:
 
 
 @pytest.mark.req("C3")
-def test_a_forged_or_misplaced_summary(serve: Callable[..., Any]) -> None:
-    """A summary that was edited, or that does not come first, is refused with the code that the library knows."""
+def test_a_forged_or_misplaced_summary_is_refused(serve: Callable[..., Any]) -> None:
     api = serve(lambda request: say("the summary"))
     go = {"role": "user", "content": "Go"}
     body: Body = {"model": OPUS, "max_tokens": 99, "messages": [go]}
@@ -263,8 +245,7 @@ def test_a_forged_or_misplaced_summary(serve: Callable[..., Any]) -> None:
 
 
 @pytest.mark.req("C3")
-def test_when_there_is_nothing_to_summarize(serve: Callable[..., Any]) -> None:
-    """No summary of an open turn, nor of a summary alone."""
+def test_there_must_be_something_to_summarize(serve: Callable[..., Any]) -> None:
     api = serve(lambda request: say("the summary"))
     summarize: Body = {"model": OPUS, "max_tokens": 99, "tools": [READ], "compaction": {"type": "summarize"}}
     go = {"role": "user", "content": "Go"}

@@ -31,7 +31,6 @@ def block(text: str, **more: Any) -> dict[str, Any]:
 
 
 def long(word: str, **more: Any) -> dict[str, Any]:
-    """A block of about 1,000 tokens."""
     return block(word * 3600, **more)
 
 
@@ -40,7 +39,6 @@ def user(*blocks: Any) -> dict[str, Any]:
 
 
 def asked(api: Any, messages: list[Any], *, model: str = OPUS, **more: Any) -> tuple[int, int, int]:
-    """The tokens that one request wrote, read and paid in full."""
     usage = api.client.messages.create(model=model, max_tokens=50, messages=messages, **more).usage
     return usage.cache_creation_input_tokens, usage.cache_read_input_tokens, usage.input_tokens
 
@@ -52,7 +50,6 @@ def api(serve: Callable[..., Any]) -> Any:
 
 @pytest.mark.req("M4")
 def test_the_second_identical_prefix_is_read(api: Any) -> None:
-    """The first request writes up to its marker, the second reads that, and pays for the rest."""
     system = [long("s", **MARK)]
     written, read, fresh = asked(api, [user(block("a"))], system=system)
     assert (written > 1000, read, fresh < 20) == (True, 0, True)
@@ -61,15 +58,13 @@ def test_the_second_identical_prefix_is_read(api: Any) -> None:
 
 @pytest.mark.req("M4")
 def test_nothing_is_cached_without_a_marker(api: Any) -> None:
-    """Without markers, an identical request pays in full again."""
     first = asked(api, [user(long("a"))])
     assert first[:2] == (0, 0)
     assert asked(api, [user(long("a"))]) == first
 
 
 @pytest.mark.parametrize("changed", ("system", "tools", "model", "effort", "thinking"))
-def test_what_is_part_of_the_key(api: Any, changed: str) -> None:
-    """Another system prompt, tool, model, effort or form of thinking: the messages are not read."""
+def test_the_key_has_all_that_shapes_a_prompt(api: Any, changed: str) -> None:
     tools = [
         {"name": "Read", "input_schema": {"type": "object"}},
         {"name": "Write", "input_schema": {"type": "object"}},
@@ -89,16 +84,14 @@ def test_what_is_part_of_the_key(api: Any, changed: str) -> None:
     assert asked(api, messages, **{**same, **others[changed]})[1] == 0
 
 
-def test_what_is_not_part_of_the_key(api: Any) -> None:
-    """The default effort and form of thinking said aloud, max_tokens and metadata do not matter."""
+def test_the_key_has_no_defaults_and_no_metadata(api: Any) -> None:
     messages = [user(long("a", **MARK))]
     written = asked(api, messages)[0]
     spoken: Any = {"output_config": {"effort": "medium"}, "thinking": {"type": "adaptive"}}
     assert asked(api, messages, metadata={"user_id": "u"}, **spoken)[1] == written
 
 
-def test_a_change_of_messages_keeps_the_system(api: Any) -> None:
-    """Another effort loses the messages, but the marked system prompt is still read."""
+def test_another_effort_keeps_the_system_prompt(api: Any) -> None:
     system, messages = [long("s", **MARK)], [user(long("a", **MARK))]
     written = asked(api, messages, system=system)[0]
     rest, read, _ = asked(api, messages, system=system, output_config={"effort": "low"})
@@ -109,7 +102,6 @@ def test_a_change_of_messages_keeps_the_system(api: Any) -> None:
 
 @pytest.mark.req("M4")
 def test_moved_markers_still_hit(api: Any) -> None:
-    """Markers are no part of the prefix: the next turn marks its own end and reads the last one's."""
     first = [user(long("a", **MARK))]
     written = asked(api, first)[0]
     grown = [user(long("a")), {"role": "assistant", "content": "ok"}, user(long("b", **MARK))]
@@ -119,14 +111,12 @@ def test_moved_markers_still_hit(api: Any) -> None:
 
 
 def test_a_string_is_the_same_as_a_block(api: Any) -> None:
-    """Content given as a string hits what was written for a text block."""
     assert asked(api, [user(long("a", **MARK))])[0] > 0
     grown = [{"role": "user", "content": "a" * 3600}, {"role": "assistant", "content": "ok"}, user(block("b", **MARK))]
     assert asked(api, grown)[1] > 0
 
 
 def test_the_look_back_has_an_end(api: Any) -> None:
-    """A marker finds an entry 19 blocks before it, and none 20 before."""
     head = long("a")
     assert asked(api, [user({**head, **MARK})])[0] > 0
     near = [block(str(number)) for number in range(18)]
@@ -137,7 +127,6 @@ def test_the_look_back_has_an_end(api: Any) -> None:
 
 @pytest.mark.req("M4")
 def test_a_run_of_results_is_one_position(api: Any) -> None:
-    """Thirty parallel calls with their results do not use up the look-back."""
     head = user(long("a", **MARK))
     calls = [{"type": "tool_use", "id": f"c{number}", "name": "Read", "input": {}} for number in range(30)]
     results: list[Any] = [{"type": "tool_result", "tool_use_id": f"c{number}", "content": "x"} for number in range(30)]
@@ -147,15 +136,13 @@ def test_a_run_of_results_is_one_position(api: Any) -> None:
 
 
 @pytest.mark.parametrize("model", ("claude-opus-5-5", "claude-sonnet-5", "claude-opus-4-7", "claude-opus-4-6"))
-def test_the_minimum_prefix(api: Any, model: str) -> None:
-    """A prefix below the model's minimum is not cached, one above is."""
+def test_a_prefix_below_the_minimum_is_not_cached(api: Any, model: str) -> None:
     size = int(MODELS[model].min_cache * 3.6)
     assert asked(api, [user(block("a" * (size - 100), **MARK))], model=model)[0] == 0
     assert asked(api, [user(block("a" * (size + 100), **MARK))], model=model)[0] > 0
 
 
-def test_five_minutes_from_the_start(serve: Callable[..., Any]) -> None:
-    """An entry lives five minutes from the request that wrote or read it last."""
+def test_an_entry_lives_five_minutes_from_its_last_use(serve: Callable[..., Any]) -> None:
     clock = Clock()
     api, messages = serve(lambda request: say("ok"), clock=clock), [user(long("a", **MARK))]
     assert asked(api, messages)[0] > 0
@@ -169,7 +156,6 @@ def test_five_minutes_from_the_start(serve: Callable[..., Any]) -> None:
 
 @pytest.mark.req("M4")
 async def test_an_entry_can_be_read_once_the_answer_begins(serve: Callable[..., Any]) -> None:
-    """Requests that start together all write; one that starts after the first answer began reads."""
     url = serve(lambda request: say("ok"), latency=0.1).model.base_url
     async with plain_async_client(url) as client:
 
@@ -184,7 +170,6 @@ async def test_an_entry_can_be_read_once_the_answer_begins(serve: Callable[..., 
 
 
 def test_a_failed_request_writes_nothing(serve: Callable[..., Any]) -> None:
-    """A request that is answered with a 529 leaves no entry."""
     api = serve(sequence(Fault.status(529), say("ok")))
     with pytest.raises(Exception, match="529"):
         asked(api, [user(long("a", **MARK))])
@@ -192,8 +177,7 @@ def test_a_failed_request_writes_nothing(serve: Callable[..., Any]) -> None:
 
 
 @pytest.mark.req("M4")
-def test_prewarming(api: Any) -> None:
-    """A request with max_tokens 0 writes what the real one reads."""
+def test_prewarming_writes_what_is_read_later(api: Any) -> None:
     messages: Any = [user(long("a", **MARK), block("task"))]
     api.client.messages.create(model=OPUS, max_tokens=0, messages=messages)
     written, read, _ = asked(api, messages)
@@ -201,7 +185,6 @@ def test_prewarming(api: Any) -> None:
 
 
 def test_images_do_not_count_by_their_bytes(api: Any) -> None:
-    """A large picture costs about 1,500 tokens, also inside of a result."""
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 400_000}}
     call_block = {"type": "tool_use", "id": "a", "name": "Read", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "a", "content": [picture]}
@@ -211,8 +194,6 @@ def test_images_do_not_count_by_their_bytes(api: Any) -> None:
 
 @pytest.mark.req("M12")
 def test_a_loop_reads_all_but_its_last_turn(serve: Callable[..., Any]) -> None:
-    """With a marker on the system and on the last two user turns, each request writes only what is new."""
-
     def policy(request: ModelRequest) -> Any:
         return call("Read", n=request.step) if request.step < 6 else say("done")
 

@@ -16,8 +16,7 @@ ASKED: dict[str, Any] = {"model": "claude-opus-5-5", "max_tokens": 99, "messages
 
 
 @pytest.mark.req("M9")
-def test_overloaded(serve: Callable[..., Any]) -> None:
-    """A 529 is the library's OverloadedError; the next request is answered."""
+def test_an_overload_passes(serve: Callable[..., Any]) -> None:
     client = serve(sequence(Fault.status(529), say("hi"))).client
     with pytest.raises(OverloadedError) as error:
         client.messages.create(**ASKED)
@@ -26,8 +25,7 @@ def test_overloaded(serve: Callable[..., Any]) -> None:
 
 
 @pytest.mark.req("M9")
-def test_rate_limits(serve: Callable[..., Any]) -> None:
-    """A 429 carries retry-after where it was asked for, and else does not."""
+def test_a_rate_limit_may_tell_when_to_come_back(serve: Callable[..., Any]) -> None:
     client = serve(sequence(Fault.status(429, retry_after=1.5), Fault.status(429))).client
     for expected in ("1.5", None):
         with pytest.raises(RateLimitError) as error:
@@ -36,8 +34,7 @@ def test_rate_limits(serve: Callable[..., Any]) -> None:
 
 
 @pytest.mark.req("M9")
-def test_an_error_in_mid_stream(serve: Callable[..., Any]) -> None:
-    """An SSE error comes after a 200 and some text; only its type tells what it is."""
+def test_an_error_in_mid_stream_tells_its_type_alone(serve: Callable[..., Any]) -> None:
     client = serve(lambda request: Fault.error_event("overloaded_error", reply=say("one two three"), after=5)).client
     with client.messages.stream(**ASKED) as stream:
         with pytest.raises(APIStatusError) as error:
@@ -47,8 +44,7 @@ def test_an_error_in_mid_stream(serve: Callable[..., Any]) -> None:
     assert not isinstance(error.value, OverloadedError)
 
 
-def test_an_error_without_streaming(serve: Callable[..., Any]) -> None:
-    """Without a stream, the same fault is the status of its type."""
+def test_an_error_without_a_stream_has_its_status(serve: Callable[..., Any]) -> None:
     client = serve(sequence(Fault.error_event("overloaded_error"), Fault.error_event("odd_error"))).client
     with pytest.raises(OverloadedError):
         client.messages.create(**ASKED)
@@ -58,8 +54,7 @@ def test_an_error_without_streaming(serve: Callable[..., Any]) -> None:
 
 
 @pytest.mark.req("M7")
-def test_a_stall(serve: Callable[..., Any]) -> None:
-    """Silence on the wire ends in the read timeout of the transport, which is no error of the library."""
+def test_a_stall_ends_in_a_read_timeout(serve: Callable[..., Any]) -> None:
     client = serve(lambda request: Fault.stall(3600)).client
     quick = client.with_options(timeout=httpx2.Timeout(5, read=0.05))
     with quick.messages.stream(**ASKED) as stream, pytest.raises(httpx2.ReadTimeout):
@@ -69,7 +64,6 @@ def test_a_stall(serve: Callable[..., Any]) -> None:
 
 
 def test_a_short_stall_goes_on(serve: Callable[..., Any]) -> None:
-    """After its silence a stalled answer is finished."""
     client = serve(lambda request: Fault.stall(0.01, reply=say("late"))).client
     with client.messages.stream(**ASKED) as stream:
         assert stream.get_final_text() == "late"
@@ -78,8 +72,7 @@ def test_a_short_stall_goes_on(serve: Callable[..., Any]) -> None:
 
 @pytest.mark.req("M7")
 @pytest.mark.parametrize("after", (2, 5, 1000))
-def test_a_stream_without_its_end(serve: Callable[..., Any], after: int) -> None:
-    """A stream that ends without message_stop raises nothing: only the missing stop reason, or event, tells."""
+def test_a_stream_without_its_end_raises_nothing(serve: Callable[..., Any], after: int) -> None:
     client = serve(lambda request: Fault.truncate(reply=call("Read", file_path="a"), after=after)).client
     kinds = []
     with client.messages.stream(**ASKED) as stream:
@@ -90,45 +83,39 @@ def test_a_stream_without_its_end(serve: Callable[..., Any], after: int) -> None
 
 @pytest.mark.req("M8")
 @pytest.mark.parametrize("fault", (Fault.truncate(), Fault.disconnect()), ids=["truncate", "disconnect"])
-def test_a_cut_answer(serve: Callable[..., Any], fault: Fault) -> None:
-    """Without streaming, an answer that is cut is a failed connection."""
+def test_a_cut_answer_is_a_failed_connection(serve: Callable[..., Any], fault: Fault) -> None:
     client = serve(lambda request: fault).client
     with pytest.raises((APIConnectionError, httpx2.RemoteProtocolError)):
         client.messages.create(**ASKED)
 
 
-def test_a_cut_stream(serve: Callable[..., Any]) -> None:
-    """A connection that is cut in mid-stream is an error of the transport."""
+def test_a_cut_stream_is_an_error_of_the_transport(serve: Callable[..., Any]) -> None:
     client = serve(lambda request: Fault.disconnect(reply=say("one two three"))).client
     with client.messages.stream(**ASKED) as stream, pytest.raises(httpx2.RemoteProtocolError):
         stream.until_done()
 
 
-def test_a_page_of_a_proxy(serve: Callable[..., Any]) -> None:
-    """What stands before the API answers in its own form: a page in place of an error."""
+def test_a_proxy_answers_with_a_page(serve: Callable[..., Any]) -> None:
     client = serve(lambda request: Fault.status(502, page=b"<h1>Bad gateway</h1>")).client
     with pytest.raises(InternalServerError, match="<h1>Bad gateway</h1>") as error:
         client.messages.create(**ASKED)
     assert error.value.type is None
 
 
-def test_a_code_of_an_error(serve: Callable[..., Any]) -> None:
-    """An error may say in one word what it is about."""
+def test_an_error_may_have_a_code(serve: Callable[..., Any]) -> None:
     client = serve(lambda request: Fault.status(429, error_code="enforced_spend_limit_reached")).client
     with pytest.raises(RateLimitError) as error:
         client.messages.create(**ASKED)
     assert error.value.error_code == "enforced_spend_limit_reached"
 
 
-def test_a_reset_connection(serve: Callable[..., Any]) -> None:
-    """It breaks in mid-stream."""
+def test_a_connection_is_reset_in_mid_stream(serve: Callable[..., Any]) -> None:
     client = serve(lambda request: Fault.reset(reply=say("one two three"))).client
     with client.messages.stream(**ASKED) as stream, pytest.raises(httpx2.TransportError):
         stream.until_done()
 
 
-def test_odd_bytes(serve: Callable[..., Any]) -> None:
-    """Bytes that are none of the API's come in the middle of a stream, or stand for an answer."""
+def test_odd_bytes_come_in_a_stream_or_for_an_answer(serve: Callable[..., Any]) -> None:
     client = serve(lambda request: Fault.garble(b"odd", reply=say("one"))).client
     raw = client.messages.with_streaming_response.create
     with raw(**ASKED, stream=True) as response:
@@ -136,8 +123,7 @@ def test_odd_bytes(serve: Callable[..., Any]) -> None:
     assert client.messages.with_raw_response.create(**ASKED).http_response.content == b"odd"
 
 
-def test_a_stall_with_pings(serve: Callable[..., Any]) -> None:
-    """The wire is not silent, and yet nothing comes; then the rest does."""
+def test_a_stall_may_send_pings(serve: Callable[..., Any]) -> None:
     client = serve(lambda request: Fault.stall(0.2, reply=say("late"), ping_every=0.05)).client
     with client.messages.with_streaming_response.create(**ASKED, stream=True) as response:
         assert response.read().count(b"event: ping") >= 4

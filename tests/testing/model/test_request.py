@@ -16,8 +16,7 @@ def request(**body: Any) -> ModelRequest:
     return ModelRequest(json.dumps(body).encode(), {"anthropic-beta": "a, b"}, body)
 
 
-def test_a_conversation_as_a_policy_sees_it() -> None:
-    """Texts, calls, results, steps and tools are at hand, whatever form the content has."""
+def test_a_policy_sees_texts_calls_and_results() -> None:
     seen = request(
         model="m",
         max_tokens=7,
@@ -52,28 +51,24 @@ def test_a_conversation_as_a_policy_sees_it() -> None:
     assert (seen.betas, seen.compacting) == (frozenset({"a", "b"}), False)
 
 
-def test_an_empty_request() -> None:
-    """A request that says nothing has nothing to see."""
+def test_an_empty_request_has_nothing_to_see() -> None:
     seen = request()
     assert (seen.model, seen.system, seen.tools, seen.messages, seen.effort) == ("", "", (), [], None)
     assert (seen.last_user_text, seen.calls, seen.results, seen.step) == ("", (), (), 0)
 
 
-def test_several() -> None:
-    """Replies join in order; the last that says how decides how the whole ends and is paced."""
+def test_several_replies_join_in_order() -> None:
     whole = several(think("t"), Reply((Text("a"),), pace=2), call("Read", name="n"), stop("refusal", category="bio"))
     assert [type(block).__name__ for block in whole.blocks] == ["Thought", "Text", "Call"]
     assert (whole.stop_reason, whole.pace) == ("refusal", 2)
     assert whole.stop_details == {"type": "refusal", "category": "bio", "explanation": None}
 
 
-def test_answer_is_json() -> None:
-    """A structured answer is the JSON of its value."""
+def test_a_structured_answer_is_json() -> None:
     assert answer({"title": "ä"}) == say('{"title": "ä"}')
 
 
-def test_a_sequence_ends() -> None:
-    """A script gives its replies in order, and one request too many is an error that names the script's length."""
+def test_a_sequence_ends_with_an_error() -> None:
     policy = sequence(say("a"), Fault.status(529))
     assert (policy(request()), policy(request())) == (say("a"), Fault.status(529))
     with pytest.raises(AssertionError, match="the script has 2 replies"):
@@ -81,8 +76,7 @@ def test_a_sequence_ends() -> None:
 
 
 @pytest.mark.req("M12")
-def test_cost() -> None:
-    """Each kind of token has its price; a long prompt of Haiku 5.5 costs five times as much."""
+def test_each_kind_of_token_has_its_price() -> None:
     usage = {
         "input_tokens": 1000,
         "output_tokens": 2000,
@@ -100,7 +94,6 @@ def test_cost() -> None:
 
 @pytest.mark.req("M12")
 def test_the_library_knows_every_model() -> None:
-    """Each model of the table is one of the library's ids."""
     from typing import get_args
 
     from anthropic.types.model import Model as Known
@@ -109,8 +102,7 @@ def test_the_library_knows_every_model() -> None:
     assert set(MODELS) <= known
 
 
-def test_a_small_window(serve: Any) -> None:
-    """A table of its own lets a test have a small window: too long a prompt is refused, too long an answer cut."""
+def test_a_window_of_its_own_bounds_prompt_and_answer(serve: Any) -> None:
     small = Model(
         "claude-small-1", Prices(1, 1, 1, 1, 1), frozenset({"disabled"}), default_thinking="disabled", window=100
     )

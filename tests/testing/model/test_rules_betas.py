@@ -71,5 +71,4 @@ BETA_ROWS: dict[str, tuple[str, Json, Json, str]] = {
 
 @pytest.mark.parametrize(("beta", "good", "bad", "message"), list(BETA_ROWS.values()), ids=list(BETA_ROWS))
 def test_rule_of_a_beta(ok: Any, beta: str, good: Json, bad: Json, message: str) -> None:
-    """With the beta's header the good request is answered and the bad one refused with this message."""
     assert refused(ok, good, bad, beta).startswith(message)

@@ -51,14 +51,12 @@ def outcome(body: dict[str, Any]) -> Any:
 
 
 def test_the_good_request_is_good() -> None:
-    """The request that the others are made from is admitted."""
     assert not isinstance(outcome(GOOD), ApiError)
 
 
 @settings(max_examples=150)
 @given(path=st.sampled_from(places(GOOD)), value=ODD)
-def test_one_odd_value(path: tuple[Any, ...], value: Any) -> None:
-    """With any one value replaced by an odd one, the request is admitted, or refused with a 4xx."""
+def test_one_odd_value_never_breaks_the_server(path: tuple[Any, ...], value: Any) -> None:
     body = deepcopy(GOOD)
     target = body
     for key in path[:-1]:

@@ -19,7 +19,6 @@ WISH: Json = {"type": "summarize"}
 
 
 def turns(answer: list[Json], reply: list[Json]) -> Json:
-    """A request whose last answer and the user's reply to it are these."""
     said = [("user", [MORE]), ("assistant", answer), ("user", reply)]
     return body(messages=[{"role": role, "content": content} for role, content in said])
 
@@ -67,5 +66,4 @@ ROWS: dict[str, tuple[Json, Json, str, tuple[str, ...]]] = {
 @pytest.mark.req("M3", "M5", "M6", "C3")
 @pytest.mark.parametrize(("good", "bad", "message", "betas"), list(ROWS.values()), ids=list(ROWS))
 def test_rule(ok: Any, good: Json, bad: Json, message: str, betas: tuple[str, ...]) -> None:
-    """The good request is answered, its bad twin refused with this message."""
     assert refused(ok, good, bad, *betas).startswith(message)

@@ -185,5 +185,4 @@ ROWS: dict[str, tuple[Json, Json, str]] = {
 @every_row(("good", "bad", "message"), list(ROWS.values()))
 @pytest.mark.req("M3")
 def test_rule(ok: Any, good: Json, bad: Json, message: str) -> None:
-    """The good request is answered, the bad one refused with this message."""
     assert refused(ok, good, bad).startswith(message)

@@ -179,18 +179,15 @@ PARAMETERS: dict[str, tuple[Json, Json, str]] = {
 @every_row(("good", "bad", "message"), list(PARAMETERS.values()))
 @pytest.mark.req("M6")
 def test_parameter(ok: Any, good: Json, bad: Json, message: str) -> None:
-    """The good request is answered, the bad one refused with this message."""
     assert refused(ok, good, bad).startswith(message)
 
 
-def test_unknown_model(ok: Any) -> None:
-    """A model that is not served is a 404 that names it."""
+def test_an_unknown_model_is_a_404_that_names_it(ok: Any) -> None:
     with pytest.raises(NotFoundError) as error:
         ok.send(body("claude-opus-9"))
     assert (error.value.type, error.value.api_message) == ("not_found_error", "model: claude-opus-9")
 
 
-def test_fields_of_betas(ok: Any) -> None:
-    """With its header, a beta's field is known."""
+def test_the_field_of_a_beta_is_known_with_its_header(ok: Any) -> None:
     answer = ok.send(body(context_management={"edits": []}), "context-management-2025-06-27")
     assert answer["context_management"] == {"applied_edits": []}

@@ -224,12 +224,10 @@ MARKERS: dict[str, tuple[Json, Json, str]] = {
 @every_row(("good", "bad", "message"), list(TOOLS.values()))
 @pytest.mark.req("M5")
 def test_tool(ok: Any, good: Json, bad: Json, message: str) -> None:
-    """The good request is answered, the bad one refused with this message."""
     assert refused(ok, good, bad).startswith(message)
 
 
 @every_row(("good", "bad", "message"), list(MARKERS.values()))
 @pytest.mark.req("M4")
 def test_marker(ok: Any, good: Json, bad: Json, message: str) -> None:
-    """The good request is answered, the bad one refused with this message."""
     assert refused(ok, good, bad).startswith(message)

@@ -25,7 +25,6 @@ READ: Any = {"name": "Read", "input_schema": {"type": "object", "properties": {"
 
 
 def test_a_bearer_token_and_an_api_key_both_open(serve: Callable[..., Any]) -> None:
-    """The library's Bearer header is accepted, and so is x-api-key; without either it is a 401."""
     api = serve(lambda request: say("hi"))
     assert api.client.messages.create(model=OPUS, max_tokens=9, messages=HELLO).content[0].text == "hi"
     body = {"model": OPUS, "max_tokens": 9, "messages": HELLO}
@@ -38,8 +37,7 @@ def test_a_bearer_token_and_an_api_key_both_open(serve: Callable[..., Any]) -> N
         assert plain.get("/v1/models/claude-opus-5-5").status_code == 401
 
 
-def test_no_version_no_object_no_path(serve: Callable[..., Any]) -> None:
-    """What is no request for the API is refused with the API's errors."""
+def test_what_is_no_request_is_refused(serve: Callable[..., Any]) -> None:
     url = serve(lambda request: say("hi")).model.base_url
     with httpx2.Client(base_url=url, headers={"x-api-key": "k"}) as plain:
         assert plain.post("/v1/messages", content=b"{}").json()["error"]["message"].startswith("anthropic-version")
@@ -51,7 +49,6 @@ def test_no_version_no_object_no_path(serve: Callable[..., Any]) -> None:
 
 
 def test_the_beta_path_is_the_same(serve: Callable[..., Any]) -> None:
-    """The beta namespace of the library, which asks with ?beta=true, is served."""
     api = serve(lambda request: say(",".join(sorted(request.betas))))
     answer = api.client.beta.messages.create(
         model=OPUS, max_tokens=99, messages=HELLO, betas=["compact-2026-09-04", "context-management-2025-06-27"]
@@ -59,8 +56,7 @@ def test_the_beta_path_is_the_same(serve: Callable[..., Any]) -> None:
     assert answer.content[0].text == "compact-2026-09-04,context-management-2025-06-27"
 
 
-def test_models(serve: Callable[..., Any]) -> None:
-    """The models endpoint tells what each model takes."""
+def test_models_tell_what_they_take(serve: Callable[..., Any]) -> None:
     client = serve(lambda request: say("hi")).client
     haiku = client.models.retrieve("claude-haiku-5-5")
     assert (haiku.line, haiku.max_input_tokens, haiku.max_tokens) == ("haiku", 1_000_000, 128_000)
@@ -72,15 +68,13 @@ def test_models(serve: Callable[..., Any]) -> None:
 
 
 def test_a_wrong_key_is_an_error_of_the_library(serve: Callable[..., Any]) -> None:
-    """The library raises its AuthenticationError where another kind of credential arrives."""
     url = serve(lambda request: say("hi")).model.base_url
     refused = pytest.raises(AuthenticationError)
     with plain_client(url, default_headers=BASIC) as client, refused:
         client.messages.create(model=OPUS, max_tokens=9, messages=HELLO)
 
 
-async def test_many_at_once(serve: Callable[..., Any]) -> None:
-    """Forty requests are in the policy at the same time: none waits for another's answer."""
+async def test_forty_requests_are_answered_at_once(serve: Callable[..., Any]) -> None:
     together = threading.Barrier(40, timeout=20)
 
     def policy(request: ModelRequest) -> Any:
@@ -98,7 +92,6 @@ async def test_many_at_once(serve: Callable[..., Any]) -> None:
 
 
 def test_requests_and_refusals_are_remembered(serve: Callable[..., Any]) -> None:
-    """Every request is kept as it came in, and every refusal; totals add up what was answered."""
     api = serve(lambda request: say("hi"))
     api.client.messages.create(model=OPUS, max_tokens=9, messages=HELLO, system="s")
     with pytest.raises(NotFoundError):
@@ -113,7 +106,6 @@ def test_requests_and_refusals_are_remembered(serve: Callable[..., Any]) -> None
 
 
 def test_prewarming_asks_nobody(serve: Callable[..., Any]) -> None:
-    """A request with max_tokens 0 fills the cache, has no content, and never reaches the policy."""
     api = serve(sequence())
     marked: Any = [{"type": "text", "text": "s" * 4000, "cache_control": {"type": "ephemeral"}}]
     answer = api.client.messages.create(model=OPUS, max_tokens=0, messages=HELLO, system=marked)
@@ -122,8 +114,6 @@ def test_prewarming_asks_nobody(serve: Callable[..., Any]) -> None:
 
 
 def test_a_policy_that_raises_is_loud() -> None:
-    """The client gets a 500, and the context manager raises the policy's error when it ends."""
-
     def run() -> None:
         with (
             ScriptedModel(sequence()) as model,
@@ -137,8 +127,6 @@ def test_a_policy_that_raises_is_loud() -> None:
 
 
 def test_a_policy_that_returns_something_else_is_loud() -> None:
-    """A policy that forgets to make a reply is found out."""
-
     def run() -> None:
         nonsense: Any = lambda request: "hi"  # noqa: E731 - a policy that is wrong on purpose
         with (
@@ -153,8 +141,6 @@ def test_a_policy_that_returns_something_else_is_loud() -> None:
 
 
 def test_an_error_of_the_test_is_not_hidden() -> None:
-    """Where the body of the context raises, that error is the one that is seen."""
-
     def run() -> None:
         with ScriptedModel(sequence()) as model, plain_client(model.base_url) as client:
             client.messages.create(model=OPUS, max_tokens=9, messages=HELLO)
@@ -163,8 +149,7 @@ def test_an_error_of_the_test_is_not_hidden() -> None:
         run()
 
 
-def test_it_stops_with_open_streams() -> None:
-    """The end of the context does not wait for a stream that is still paced, and frees the port."""
+def test_a_server_stops_with_open_streams() -> None:
     body = {"model": OPUS, "max_tokens": 9, "messages": HELLO, "stream": True}
     headers = {"x-api-key": "k", "anthropic-version": "2026-10-21"}
     slow = ScriptedModel(lambda request: Reply((Text("slow"),), pace=3600))
@@ -176,9 +161,7 @@ def test_it_stops_with_open_streams() -> None:
         assert probe.connect_ex((address.hostname, address.port)) != 0
 
 
-def test_a_conversation(serve: Callable[..., Any]) -> None:
-    """A loop of the real library's tool calls runs to its end; ids are unique, and the same in every run."""
-
+def test_a_conversation_is_the_same_in_every_run(serve: Callable[..., Any]) -> None:
     def policy(request: ModelRequest) -> Any:
         if request.step < 2:
             return several(say("I read."), call("Read", file_path="a"), call("Read", file_path="b"))
@@ -202,7 +185,6 @@ def test_a_conversation(serve: Callable[..., Any]) -> None:
 
 
 def test_a_client_that_dies_in_the_middle_of_a_request_is_no_error_of_the_server() -> None:
-    """Half of a request and no more: the server ends without an error, and nothing counts as asked."""
     with ScriptedModel(lambda request: say("hi")) as model:
         address = urlsplit(model.base_url)
         with socket.create_connection((address.hostname or "", address.port or 0)) as client:

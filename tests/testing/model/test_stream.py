@@ -31,8 +31,7 @@ def wire(url: str, **body: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.req("M7")
-def test_the_order_of_events(serve: Callable[..., Any]) -> None:
-    """Start, ping, each block with its deltas in several pieces, message_delta, message_stop."""
+def test_events_come_in_the_order_of_the_api(serve: Callable[..., Any]) -> None:
     events = wire(serve(lambda request: TURN).model.base_url, thinking=SHOWN)
     kinds = [event["type"] for event in events]
     assert kinds[:2] == ["message_start", "ping"]
@@ -55,7 +54,6 @@ def test_the_order_of_events(serve: Callable[..., Any]) -> None:
 @pytest.mark.req("M7")
 @pytest.mark.parametrize("display", ("summarized", "omitted"))
 def test_streaming_or_not_is_the_same_message(serve: Callable[..., Any], display: Any) -> None:
-    """The message that the library builds from the events is the one it gets without streaming, but for its id."""
     client = serve(lambda request: TURN).client
     asked: Any = {"model": OPUS, "max_tokens": 999, "messages": HELLO, "tools": [READ]}
     asked["thinking"] = {"type": "adaptive", "display": display}
@@ -68,8 +66,7 @@ def test_streaming_or_not_is_the_same_message(serve: Callable[..., Any], display
     assert {**whole, "id": 0, "content": 0} == {**streamed, "id": 0, "content": 0}
 
 
-async def test_the_async_library(serve: Callable[..., Any]) -> None:
-    """The async client sees the same events, and the text as it grows."""
+async def test_the_async_client_sees_the_same_events(serve: Callable[..., Any]) -> None:
     url = serve(lambda request: say("one two three")).model.base_url
     async with (
         plain_async_client(url) as client,
@@ -83,7 +80,6 @@ async def test_the_async_library(serve: Callable[..., Any]) -> None:
 
 
 def test_thinking_is_left_out_by_default(serve: Callable[..., Any]) -> None:
-    """Where no display is asked for, a 5.5 model's thinking arrives signed and without its text, but is billed."""
     client = serve(lambda request: several(think("x" * 360), say("hi"))).client
     answer = client.messages.create(model=OPUS, max_tokens=999, messages=HELLO)
     thought = answer.content[0]
@@ -92,7 +88,6 @@ def test_thinking_is_left_out_by_default(serve: Callable[..., Any]) -> None:
 
 
 def test_thinking_that_is_off_is_not_sent(serve: Callable[..., Any]) -> None:
-    """A policy's thinking does not reach a request that turned it off."""
     client = serve(lambda request: several(think("x"), say("hi"))).client
     answer = client.messages.create(
         model="claude-haiku-5-5", max_tokens=99, messages=HELLO, thinking={"type": "disabled"}
@@ -100,8 +95,7 @@ def test_thinking_that_is_off_is_not_sent(serve: Callable[..., Any]) -> None:
     assert [block.type for block in answer.content] == ["text"]
 
 
-def test_malformed_tool_input(serve: Callable[..., Any]) -> None:
-    """Input that is not JSON goes over the wire as it stands; the library cannot parse it."""
+def test_malformed_input_goes_over_the_wire_as_it_is(serve: Callable[..., Any]) -> None:
     api = serve(lambda request: malformed_call("Read", '{"file_path": nonsense'))
     parts = [e["delta"]["partial_json"] for e in wire(api.model.base_url) if "partial_json" in e.get("delta", {})]
     assert "".join(parts) == '{"file_path": nonsense'
@@ -111,8 +105,7 @@ def test_malformed_tool_input(serve: Callable[..., Any]) -> None:
 
 
 @pytest.mark.req("M10")
-def test_a_refusal(serve: Callable[..., Any]) -> None:
-    """A refusal may cut a call, is a 200, and says why."""
+def test_a_refusal_says_why(serve: Callable[..., Any]) -> None:
     api = serve(lambda request: several(call("Read"), stop("refusal", category="cyber")))
     with api.client.messages.stream(model=OPUS, max_tokens=99, messages=HELLO) as stream:
         answer = stream.get_final_message()
@@ -121,16 +114,13 @@ def test_a_refusal(serve: Callable[..., Any]) -> None:
 
 @pytest.mark.req("M10")
 @pytest.mark.parametrize("reason", ("pause_turn", "model_context_window_exceeded", "something_new"))
-def test_a_stop_reason_of_choice(serve: Callable[..., Any], reason: str) -> None:
-    """A policy can stop for any reason, also one that nobody knows yet."""
+def test_a_policy_stops_for_any_reason(serve: Callable[..., Any], reason: str) -> None:
     client = serve(lambda request: several(say("a"), stop(reason))).client
     assert client.messages.create(model=OPUS, max_tokens=99, messages=HELLO).stop_reason == reason
 
 
 @pytest.mark.req("M10")
 def test_what_exceeds_max_tokens_is_cut(serve: Callable[..., Any]) -> None:
-    """An answer longer than max_tokens ends there and says so; a call that does not fit has no input, and a stream
-    what came of it."""
     client = serve(lambda request: several(say("x" * 72), call("Read", file_path="y" * 72))).client
     ten = client.messages.create(model=OPUS, max_tokens=10, messages=HELLO)
     assert (ten.content[0].text, ten.stop_reason, ten.usage.output_tokens) == ("x" * 36, "max_tokens", 10)
@@ -142,8 +132,7 @@ def test_what_exceeds_max_tokens_is_cut(serve: Callable[..., Any]) -> None:
     assert not pieces.endswith("}")
 
 
-def test_a_verbatim_block(serve: Callable[..., Any]) -> None:
-    """A block of an unknown type passes through the stream as it stands."""
+def test_a_verbatim_block_passes_through(serve: Callable[..., Any]) -> None:
     block = {"type": "hologram", "depth": 3}
     api = serve(lambda request: verbatim(block))
     with api.client.messages.stream(model=OPUS, max_tokens=99, messages=HELLO) as stream:
@@ -151,7 +140,6 @@ def test_a_verbatim_block(serve: Callable[..., Any]) -> None:
 
 
 def test_thinking_that_does_not_fit_is_not_signed(serve: Callable[..., Any]) -> None:
-    """Where max_tokens is used up by thinking, there is no answer, and what was thought cannot be sent back."""
     client = serve(lambda request: several(think("x" * 3600), say("hi"))).client
     with client.messages.stream(model=OPUS, max_tokens=100, messages=HELLO) as stream:
         answer = stream.get_final_message()
@@ -163,7 +151,6 @@ def test_thinking_that_does_not_fit_is_not_signed(serve: Callable[..., Any]) -> 
 
 
 def test_applied_context_edits_are_reported(serve: Callable[..., Any]) -> None:
-    """A request with context management is told, in a stream too, that nothing was edited."""
     api = serve(lambda request: say("hi"))
     edits: Any = {"edits": [{"type": "clear_tool_uses_20250919"}]}
     beta = "context-management-2025-06-27"
@@ -173,7 +160,6 @@ def test_applied_context_edits_are_reported(serve: Callable[..., Any]) -> None:
 
 
 def test_usage_can_be_overridden(serve: Callable[..., Any]) -> None:
-    """A policy can claim a usage, such as that of a context which is almost full."""
     client = serve(lambda request: Reply((Text("a"),), usage={"input_tokens": 900_000})).client
     with client.messages.stream(model=OPUS, max_tokens=99, messages=HELLO) as stream:
         assert stream.get_final_message().usage.input_tokens == 900_000

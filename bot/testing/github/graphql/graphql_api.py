@@ -54,8 +54,6 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """Counts the cost of a query. Raises ApiError with GitHub's error type if GitHub would refuse it."""
-
     schema: graphql.GraphQLSchema
     fragments: Mapping[str, graphql.FragmentDefinitionNode]
     variables: Mapping[str, Any]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
+from bot.testing.github import entities
 from bot.testing.github.bare import Bare
 from bot.testing.github.code_changes import (
     ChangedFile,
@@ -23,19 +24,6 @@ from bot.testing.github.code_changes import (
     pulls_naming,
 )
 from bot.testing.github.credentials import grants
-from bot.testing.github.entities import (
-    CheckRun,
-    Comment,
-    Edit,
-    EditableText,
-    Issue,
-    Pull,
-    Reaction,
-    Repository,
-    Review,
-    ReviewComment,
-    from_node_id,
-)
 from bot.testing.github.rest.code import git_commit_json
 from bot.testing.github.rest.endpoint import ApiError, Caller, visible, within
 from bot.testing.github.shapes import Site, stamp, stamp_or_none
@@ -69,9 +57,7 @@ def connection(
     return field
 
 
-def threads(listed: Callable[[], list[Issue]], write: Callable[[Issue], Node]) -> Callable[..., Node]:
-    """Return the resolver of a repository's issues or pull requests: ordered, and for issues `since` a time."""
-
+def threads(listed: Callable[[], list[entities.Issue]], write: Callable[[entities.Issue], Node]) -> Callable[..., Node]:
     def field(info: Any, filterBy: Node | None = None, orderBy: Node | None = None, **page: Any) -> Node:  # noqa: N803  # GraphQL's names
         since = (filterBy or {}).get("since")
         issues = [each for each in listed() if since is None or each.updated_at >= datetime.fromisoformat(since)]
@@ -90,7 +76,7 @@ def threads(listed: Callable[[], list[Issue]], write: Callable[[Issue], Node]) -
 GREEN = {"success", "neutral", "skipped"}
 
 
-def pull_changes(nodes: Nodes, issue: Issue, pull: Pull) -> Node:
+def pull_changes(nodes: Nodes, issue: entities.Issue, pull: entities.Pull) -> Node:
     home = nodes.world.repositories[issue.repository]
     bare = nodes.world.bare(home)
 
@@ -116,7 +102,7 @@ def pull_changes(nodes: Nodes, issue: Issue, pull: Pull) -> Node:
     }
 
 
-def _rollup(nodes: Nodes, home: Repository, head: str) -> Node | None:
+def _rollup(nodes: Nodes, home: entities.Repository, head: str) -> Node | None:
     """Return the newest check run of each name on a commit, or None if there is none."""
     nodes.require(home, "checks", "statuses")
     runs = [run for run in nodes.world.check_runs.values() if (run.repository, run.head_sha) == (home.id, head)]
@@ -127,7 +113,7 @@ def _rollup(nodes: Nodes, home: Repository, head: str) -> Node | None:
     return rollup if newest else None
 
 
-def _check_run(run: CheckRun) -> Node:
+def _check_run(run: entities.CheckRun) -> Node:
     conclusion = run.conclusion.upper() if run.conclusion else None
     return {
         "__typename": "CheckRun", "id": run.node_id, "name": run.name, "status": run.status.upper(),
@@ -157,7 +143,7 @@ class Nodes:
         return self.site.world
 
     def by_id(self, ident: str) -> Node | None:
-        kind, number = from_node_id(ident) or ("", 0)
+        kind, number = entities.from_node_id(ident) or ("", 0)
         match kind:
             case "Issue" | "PullRequest":
                 thread = next((issue for issue in self.world.issues.values() if issue.id == number), None)
@@ -176,7 +162,7 @@ class Nodes:
             case _:
                 return None
 
-    def repository_by_name(self, full_name: str) -> Repository | None:
+    def repository_by_name(self, full_name: str) -> entities.Repository | None:
         try:
             home = self.world.repository(full_name, renamed=True)
         except NotThereError:
@@ -193,7 +179,7 @@ class Nodes:
             "login": user.login.removesuffix("[bot]"), "name": None,
         }  # fmt: skip
 
-    def repository(self, home: Repository) -> Node:
+    def repository(self, home: entities.Repository) -> Node:
         bare = self.world.bare(home)
         return {
             "__typename": "Repository", "id": home.node_id, "databaseId": _int(home.id), "name": home.name,
@@ -207,7 +193,7 @@ class Nodes:
             "issueOrPullRequest": lambda _, number: self._thread(home, number, pull=None),
         }  # fmt: skip
 
-    def issue(self, issue: Issue) -> Node:
+    def issue(self, issue: entities.Issue) -> Node:
         home = self.world.repositories[issue.repository]
         labels = [self.world.labels[home.id][name] for name in issue.labels]
         common = {
@@ -225,7 +211,7 @@ class Nodes:
             return self._pull(issue, common)
         return {"__typename": "Issue", **common, "closedByPullRequestsReferences": self._closed_by(issue)}
 
-    def comment(self, comment: Comment) -> Node:
+    def comment(self, comment: entities.Comment) -> Node:
         thread = self.world.issues[comment.repository, comment.number]
         home = self.world.repositories[comment.repository]
         return {
@@ -234,7 +220,7 @@ class Nodes:
             "issue": lambda _: self.issue(thread), "pullRequest": lambda _: self.issue(thread) if thread.pull else None,
         }  # fmt: skip
 
-    def review(self, review: Review) -> Node:
+    def review(self, review: entities.Review) -> Node:
         home = self.world.repositories[review.repository]
         thread = self.world.issues[review.repository, review.number]
         own = [each for each in self.world.review_comments_of(thread) if each.review == review.id]
@@ -244,7 +230,7 @@ class Nodes:
             "comments": connection(own, self.line_comment),
         }  # fmt: skip
 
-    def line_comment(self, comment: ReviewComment) -> Node:
+    def line_comment(self, comment: entities.ReviewComment) -> Node:
         return {
             "__typename": "PullRequestReviewComment", **self._comment(comment, comment.text), "path": comment.path,
             "line": lambda _: None if is_outdated(self.world, comment) else comment.line,
@@ -252,7 +238,7 @@ class Nodes:
             "diffHunk": lambda _: hunk(self.world, comment), "isMinimized": comment.minimized is not None,
         }  # fmt: skip
 
-    def reaction(self, reaction: Reaction) -> Node:
+    def reaction(self, reaction: entities.Reaction) -> Node:
         """Return the node of a reaction. The field `user` is of type User, so a bot's is null."""
         person = self.world.users[reaction.user].type == "User"
         return {
@@ -261,7 +247,7 @@ class Nodes:
             "user": self.actor(reaction.user) if person else None,
         }  # fmt: skip
 
-    def ref(self, home: Repository, name: str | None) -> Node | None:
+    def ref(self, home: entities.Repository, name: str | None) -> Node | None:
         self.require(home, "contents")
         sha = self.world.bare(home).refs().get(name or "")
         if name is None or sha is None:
@@ -271,7 +257,7 @@ class Nodes:
         ident = f"REF_kw{base64.urlsafe_b64encode(f'{home.id}:{name}'.encode()).decode()}"
         return {"__typename": "Ref", "id": ident, "name": name.removeprefix(prefix), "target": target}
 
-    def git_object(self, home: Repository, expression: str) -> Node | None:
+    def git_object(self, home: entities.Repository, expression: str) -> Node | None:
         self.require(home, "contents")
         sha = self.world.bare(home).resolve(expression) if visible(self.world, self.caller, home) else None
         if sha is None:
@@ -279,18 +265,22 @@ class Nodes:
         headline = git_commit_json(self.site, home, sha)["message"].partition("\n")[0]
         return {"__typename": "Commit", "id": f"C_kw{home.id}_{sha}", "oid": sha, "messageHeadline": headline}
 
-    def _comment(self, of: Issue | Comment | Review | ReviewComment, text: EditableText) -> Node:
-        created_at = of.submitted_at if isinstance(of, Review) else of.created_at
+    def _comment(
+        self,
+        of: entities.Issue | entities.Comment | entities.Review | entities.ReviewComment,
+        text: entities.EditableText,
+    ) -> Node:
+        created_at = of.submitted_at if isinstance(of, entities.Review) else of.created_at
         return {
             "id": of.node_id, "databaseId": _int(of.id), "fullDatabaseId": str(of.id), "body": text.body,
             "author": self.actor(of.author), "createdAt": stamp(created_at), "createdViaEmail": text.by_mail,
-            "updatedAt": stamp(created_at if isinstance(of, Review) else of.updated_at),
+            "updatedAt": stamp(created_at if isinstance(of, entities.Review) else of.updated_at),
             "lastEditedAt": stamp_or_none(text.last_edited_at), "editor": self.actor(text.editor),
             # Newest first; the original text is last.
             "userContentEdits": connection(text.edits[::-1], self._edit), "reactions": self._reactions(of.node_id),
         }  # fmt: skip
 
-    def _edit(self, edit: Edit) -> Node:
+    def _edit(self, edit: entities.Edit) -> Node:
         when = dict.fromkeys(("createdAt", "updatedAt", "editedAt"), stamp(edit.edited_at))
         return {
             "__typename": "UserContentEdit", "id": edit.node_id, **when, "deletedAt": None,
@@ -306,7 +296,7 @@ class Nodes:
 
         return field
 
-    def _pull(self, issue: Issue, common: Node) -> Node:
+    def _pull(self, issue: entities.Issue, common: Node) -> Node:
         pull, head = pull_of(issue), self.world.repositories[pull_of(issue).head_repository]
         return {
             "__typename": "PullRequest", **common, "state": "MERGED" if pull.merged_at else common["state"],
@@ -322,7 +312,7 @@ class Nodes:
             )(info, **page),
         }  # fmt: skip
 
-    def _closed_by(self, issue: Issue) -> Callable[..., Node]:
+    def _closed_by(self, issue: entities.Issue) -> Callable[..., Node]:
         def field(info: Any, **page: Any) -> Node:
             closed_too = page.pop("includeClosedPrs", False)
             closing = [each for each in pulls_naming(self.world, issue) if closed_too or each.state == "open"]
@@ -330,7 +320,7 @@ class Nodes:
 
         return field
 
-    def _thread(self, home: Repository, number: int, *, pull: bool | None) -> Node | None:
+    def _thread(self, home: entities.Repository, number: int, *, pull: bool | None) -> Node | None:
         issue = self.world.issues.get((home.id, number))
         if issue is None or pull not in {None, issue.pull is not None}:
             what = {None: "an issue or pull request", True: "a PullRequest", False: "an Issue"}[pull]
@@ -338,8 +328,8 @@ class Nodes:
         self.require(home, "issues", "pull_requests")
         return self.issue(issue)
 
-    def _list_issues(self, home: Repository, *, pull: bool) -> Callable[[], list[Issue]]:
-        def list_all() -> list[Issue]:
+    def _list_issues(self, home: entities.Repository, *, pull: bool) -> Callable[[], list[entities.Issue]]:
+        def list_all() -> list[entities.Issue]:
             self.require(home, "pull_requests" if pull else "issues")
             issues = [issue for issue in self.world.issues.values() if issue.repository == home.id]
             return [each for each in issues if (each.pull is not None) is pull]
@@ -353,7 +343,7 @@ class Nodes:
         self.require(home, "issues", "pull_requests")
         return write(item)
 
-    def require(self, home: Repository, *permissions: str) -> None:
+    def require(self, home: entities.Repository, *permissions: str) -> None:
         """Raise ApiError (403) if the caller's token has none of these permissions to read."""
         token = self.caller.token
         inside = token is not None and token.permissions is not None and within(self.world, token, home)

@@ -28,7 +28,6 @@ def open_issue(scene: Scene, form: Form) -> str:
 
 
 def comment(scene: Scene, issue: Issue, form: Form) -> str:
-    """Post a comment if the form has text, and close or reopen the thread if that button was pressed."""
     person, place = _person(scene), (scene.repository.full_name, issue.number)
     body, then = _body(form), form.get("then", "")
     anchor = ""
@@ -97,7 +96,6 @@ def _body(form: Form) -> str:
 
 
 def _subject(scene: Scene, issue: Issue, form: Form) -> Issue | Comment | Review:
-    """Return the issue, comment, or review that the form refers to. It must be on this thread."""
     anchor = form.get("subject", "")
     things: list[Issue | Comment | Review] = [*scene.world.comments_of(issue), *scene.world.reviews_of(issue)]
     prefixes = {Comment: "issuecomment", Review: "pullrequestreview"}
@@ -121,15 +119,12 @@ def new_app(visit: Visit, organization: str | None, manifest: str, state: str) -
     parsed = parse_manifest(manifest)
     base = f"/organizations/{owner.login}/settings/apps" if organization else "/settings/apps"
     form = element(
-        "form",
-        element("p", element("label", "GitHub App name", for_="name")),
+        "form", element("p", element("label", "GitHub App name", for_="name")),
         element("p", element("input", type="text", id="name", name="name", value=parsed.name, required=True)),
         element("input", type="hidden", name="manifest", value=manifest),
         element("input", type="hidden", name="state", value=state),
-        element("button", f"Create GitHub App for {owner.login}", class_="button primary"),
-        method="post",
-        action=base,
-    )
+        element("button", f"Create GitHub App for {owner.login}", class_="button primary"), method="post", action=base,
+    )  # fmt: skip
     return [element("h1", "Create GitHub App"), form], parsed.redirect_url
 
 
@@ -159,13 +154,9 @@ def installing(visit: Visit, slug: str) -> Child:
         for home in homes
     ]
     form = element(
-        "form",
-        element("p", "Select repositories; with none selected, the App gets all of them."),
-        choices,
-        element("button", "Install", class_="button primary"),
-        method="post",
-        action=f"/apps/{app.slug}/installations",
-    )
+        "form", element("p", "Select repositories; with none selected, the App gets all of them."), choices,
+        element("button", "Install", class_="button primary"), method="post", action=f"/apps/{app.slug}/installations",
+    )  # fmt: skip
     return [element("h1", f"Install {app.name}"), form]
 
 

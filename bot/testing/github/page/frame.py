@@ -47,13 +47,11 @@ def people(world: GitHubState, repository: Repository | None) -> list[User]:
 
 def frame(visit: Visit, title: str, main: Child) -> Html:
     head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", title),
+        "head", element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"), element("title", title),
         element("link", rel="stylesheet", href="/static/page.css"),
         element("script", src="/static/page.js", defer=True),
-    )
+    )  # fmt: skip
     body = element(
         "body",
         element("a", "Skip to content", href="#main", class_="skip"),
@@ -69,14 +67,10 @@ def _bar(visit: Visit) -> Html:
         crumbs += [" / ", element("a", visit.repository.full_name, href=f"/{visit.repository.full_name}")]
     choices = [_choice(visit, user) for user in people(visit.world, visit.repository) or [visit.viewer]]
     switcher = element(
-        "form",
-        element("input", type="hidden", name="back", value=visit.path),
-        element("label", "Acting as", for_="acting"),
-        element("select", choices, id="acting", name="login"),
-        element("button", "Switch", class_="plain"),
-        method="post",
-        action="/acting-as",
-    )
+        "form", element("input", type="hidden", name="back", value=visit.path),
+        element("label", "Acting as", for_="acting"), element("select", choices, id="acting", name="login"),
+        element("button", "Switch", class_="plain"), method="post", action="/acting-as",
+    )  # fmt: skip
     return element("div", element("div", element("nav", crumbs, aria_label="Where you are"), switcher), class_="bar")
 
 
@@ -178,4 +172,4 @@ def new_issue(scene: Scene) -> list[Child]:
             method="post",
             action=f"{scene.root}/issues",
         ),
-    ]
+    ]  # fmt: skip

@@ -216,15 +216,7 @@ def _image(_: Any, tokens: Sequence[Token], index: int, __: Any, ___: Any) -> st
 def _box(_: Any, tokens: Sequence[Token], index: int, __: Any, env: dict[str, Any]) -> str:
     meta, boxes = tokens[index].meta, env["boxes"]
     return element(
-        "button",
-        "✓" if meta["ticked"] else "",
-        type="submit",
-        class_="box",
-        role="checkbox",
-        aria_checked="true" if meta["ticked"] else "false",
-        aria_label=meta["label"],
-        name="box",
-        value=meta["line"],
-        form=boxes.form,
-        disabled=boxes.form is None,
-    )
+        "button", "✓" if meta["ticked"] else "", type="submit", class_="box", role="checkbox",
+        aria_checked="true" if meta["ticked"] else "false", aria_label=meta["label"], name="box", value=meta["line"],
+        form=boxes.form, disabled=boxes.form is None,
+    )  # fmt: skip

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from bot.testing.github.entities import Issue, Repository, Role
+from bot.testing.github.entities import Issue, Role
 from bot.testing.github.page.forms import ACTIONS, app_page, install_app, installing, make_app, new_app, open_issue
 from bot.testing.github.page.frame import (
     KINDS,
@@ -137,7 +137,7 @@ class PageSite:
         with self.world.lock:
             visit = self._visit(request)
             if len(body) > MAX_FORM or (from_here and not _from_here(request)):
-                return _page(visit, Page("Not allowed", _message("This form was not sent by this page.")), 403)
+                return _refusal(visit, "Not allowed", "This form was not sent by this page.", 403)
             fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
             page_request = PageRequest(request.path_params, {**request.query_params, **fields})
             answer = self._answer(handler, visit, page_request)
@@ -150,12 +150,17 @@ class PageSite:
             answer = handler(visit, page_request)
         except (NotAllowedError, StateConflictError, LookupError) as error:
             status = next(code for kind, code in STATUS.items() if isinstance(error, kind))
-            text = "Nothing is here, or not for you." if status == 404 else str(error)
-            return _page(visit, Page({404: "Not found"}.get(status, "Not allowed"), _message(text)), status)
+            if status == 404:
+                return _refusal(visit, "Not found", "Nothing is here, or not for you.", 404)
+            return _refusal(visit, "Not allowed", str(error), status)
         return _page(visit, answer)
 
     def _visit(self, request: Request) -> Visit:
-        repository = self._repository(request)
+        try:
+            parts = request.path_params
+            repository = self.world.repository(f"{parts['owner']}/{parts['repo']}") if "repo" in parts else None
+        except NotThereError:
+            repository = None
         login = request.cookies.get(COOKIE, "")
         chosen = [user for user in self.world.users.values() if user.type == "User" and user.login == login]
         viewer = next(iter([*chosen, *people(self.world, repository), VISITOR]))
@@ -166,12 +171,10 @@ class PageSite:
             path = path.rpartition("/")[0]
         return Scene(self.world, viewer, path, repository)
 
-    def _repository(self, request: Request) -> Repository | None:
-        parts = request.path_params
-        try:
-            return self.world.repository(f"{parts['owner']}/{parts['repo']}") if "repo" in parts else None
-        except NotThereError:
-            return None
+
+def _refusal(visit: Visit, title: str, text: str, status: int) -> Response:
+    link = element("a", "All repositories", href="/")
+    return _page(visit, Page(title, [element("h1", text), element("p", link)]), status)
 
 
 def _page(visit: Visit, answer: Answer, status: int = 200) -> Response:
@@ -185,15 +188,9 @@ def _page(visit: Visit, answer: Answer, status: int = 200) -> Response:
     return HTMLResponse(frame(visit, answer.title, answer.main), status, headers)
 
 
-def _message(text: str) -> Child:
-    return [element("h1", text), element("p", element("a", "All repositories", href="/"))]
-
-
+# https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/Sec-Fetch-Site
 def _from_here(request: Request) -> bool:
-    """Return whether the request comes from our own page. Programs, which send no such headers, may post too.
-
-    https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/Sec-Fetch-Site
-    """
+    """Return whether the request comes from our own page. Programs, which send no such headers, may post too."""
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None:
         return site == "same-origin"

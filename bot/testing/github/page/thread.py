@@ -40,11 +40,9 @@ class ThreadMessage:
     minimized: str | None = None
 
 
+# https://docs.github.com/en/communities/moderating-comments-and-conversations/managing-disruptive-comments
 def may_edit(scene: Scene, author: int) -> bool:
-    """Return whether the viewer may edit a text by that author. Anyone with write access may edit any text.
-
-    https://docs.github.com/en/communities/moderating-comments-and-conversations/managing-disruptive-comments
-    """
+    """Return whether the viewer may edit a text by that author. Anyone with write access may edit any text."""
     return scene.viewer.id == author or scene.role.covers(Role.WRITE)
 
 
@@ -184,14 +182,11 @@ def write(scene: Scene, issue: Issue) -> Html:
         element("button", "Comment", class_="button primary", name="then", value=""),
     ]
     return _form(
-        scene,
-        "comments",
+        scene, "comments",
         element("label", "Add a comment ", element("span", "(Markdown)", class_="note"), for_="comment"),
         element("textarea", id="comment", name="body"),
-        element("div", buttons, class_="row", id="actions", data_live=True),
-        class_="write",
-        data_stay=True,
-    )
+        element("div", buttons, class_="row", id="actions", data_live=True), class_="write", data_stay=True,
+    )  # fmt: skip
 
 
 def sidebar(scene: Scene, issue: Issue) -> Html:

@@ -32,11 +32,9 @@ def _own_installations(call: ApiCall) -> list[Installation]:
     return [each for each in call.world.installations.values() if each.app == call.app.id]
 
 
+# https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
 def create_token(call: ApiCall) -> RestAnswer:
-    """Create a token for an installation, optionally limited to some repositories and permissions.
-
-    https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
-    """
+    """Create a token for an installation, optionally limited to some repositories and permissions."""
     installation = installation_of(call)
     if installation.suspended:
         raise ApiError(403, "This installation has been suspended")
@@ -75,11 +73,9 @@ def installation_repositories(call: ApiCall) -> RestAnswer:
     return RestAnswer([call.site.repository(each) for each in repositories], wrapped="repositories")
 
 
+# https://docs.github.com/en/rest/apps/installations#list-app-installations-accessible-to-the-user-access-token
 def own_installations(call: ApiCall) -> RestAnswer:
-    """Return the installations of the token's App that reach a repository in which its person has a role.
-
-    https://docs.github.com/en/rest/apps/installations#list-app-installations-accessible-to-the-user-access-token
-    """
+    """Return the installations of the token's App that reach a repository in which its person has a role."""
     token = _user_token(call)
     every = call.world.installations.values()
     own = [each for each in every if each.app == token.app and _own_in(call, each)]
@@ -125,11 +121,9 @@ def me(call: ApiCall) -> RestAnswer:
     )
 
 
+# https://docs.github.com/en/rest/orgs/orgs#get-an-organization
 def organization(call: ApiCall) -> RestAnswer:
-    """Return an organization. Its plan is shown to its administrators.
-
-    https://docs.github.com/en/rest/orgs/orgs#get-an-organization
-    """
+    """Return an organization. Its plan is shown to its administrators."""
     account = call.world.user(call.path["org"])
     if account.type != "Organization":
         raise not_found()
@@ -229,7 +223,8 @@ KEPT = timedelta(days=3)
 def hook_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
     def list_deliveries(call: ApiCall) -> RestAnswer:
         status = call.query.get("status")
-        deliveries = [each for each in reversed(_mine(call, webhooks)) if status in {None, _outcome(each)}]
+        codes = {None: range(1000), "success": range(200, 400), "failure": range(400, 1000)}[status]
+        deliveries = [each for each in reversed(_mine(call, webhooks)) if each.status_code in codes]
         return RestAnswer([_item(each) for each in deliveries], by_cursor=True)
 
     def redeliver(call: ApiCall) -> RestAnswer:
@@ -258,10 +253,6 @@ def hook_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
 def _mine(call: ApiCall, webhooks: Webhooks) -> list[DeliveryAttempt]:
     app, since = call.app.id, call.world.now() - KEPT
     return [delivery for delivery in webhooks.deliveries if delivery.hook.app == app and delivery.delivered_at >= since]
-
-
-def _outcome(delivery: DeliveryAttempt) -> str:
-    return "success" if 200 <= delivery.status_code < 400 else "failure" if delivery.status_code >= 400 else ""
 
 
 def _item(delivery: DeliveryAttempt) -> Json:

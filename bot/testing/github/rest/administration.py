@@ -110,11 +110,9 @@ def environment_secrets(call: ApiCall) -> RestAnswer:
     return _secrets(call, _environment(call)[1].secrets)
 
 
+# https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
 def branch_rules(call: ApiCall) -> RestAnswer:
-    """Return the rules that apply to a branch, whether or not it exists.
-
-    https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
-    """
+    """Return the rules that apply to a branch, whether or not it exists."""
     home, branch = call.repository, call.path["branch"]
     source = {"ruleset_source_type": "Repository", "ruleset_source": home.full_name}
     rules: list[Json] = [{"type": "required_signatures", **source, "ruleset_id": home.id}] if home.signed else []

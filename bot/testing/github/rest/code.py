@@ -172,14 +172,12 @@ def file_json(site: Site, home: Repository, commit_id: str, file: ChangedFile) -
     path = quote(file.path)
     optional = {"patch": file.patch, "previous_filename": file.previous}
     return {
-        **fields(file, "sha status additions deletions"),
-        "filename": file.path,
-        "changes": file.additions + file.deletions,
-        "blob_url": f"{site.web(home)}/blob/{commit_id}/{path}",
+        **fields(file, "sha status additions deletions"), "filename": file.path,
+        "changes": file.additions + file.deletions, "blob_url": f"{site.web(home)}/blob/{commit_id}/{path}",
         "raw_url": f"{site.web(home)}/raw/{commit_id}/{path}",
         "contents_url": f"{site.api(home)}/contents/{path}?ref={commit_id}",
         **{key: value for key, value in optional.items() if value is not None},
-    }
+    }  # fmt: skip
 
 
 def _list(bare: Bare, commit_id: str, path: str) -> list[str]:

@@ -150,11 +150,9 @@ class Endpoint:
     """
 
 
+# https://docs.github.com/en/rest/authentication/authenticating-to-the-rest-api
 def identify(world: GitHubState, header: str) -> Caller:
-    """Return the caller that the Authorization header identifies. Raises ApiError (401) for an invalid header.
-
-    https://docs.github.com/en/rest/authentication/authenticating-to-the-rest-api
-    """
+    """Return the caller that the Authorization header identifies. Raises ApiError (401) for an invalid header."""
     if not header:
         return Caller()
     value = secret_of(header)
@@ -210,11 +208,9 @@ def visible(world: GitHubState, caller: Caller, repository: Repository) -> bool:
     return world.role(repository, token.user).covers(Role.READ)
 
 
+# https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/authenticating-with-a-github-app-on-behalf-of-a-user
 def installations_for(world: GitHubState, token: Token, repository: Repository) -> list[Installation]:
-    """Return the installations through which a person's token of an App reaches a repository.
-
-    https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/authenticating-with-a-github-app-on-behalf-of-a-user
-    """
+    """Return the installations through which a person's token of an App reaches a repository."""
     own = (each for each in world.installations.values() if each.app == token.app and not each.suspended)
     return [each for each in own if reaches(each, repository)]
 
@@ -280,11 +276,9 @@ def installation_of(call: ApiCall) -> Installation:
     return installation
 
 
+# https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-features/enabling-features-for-your-repository/managing-github-actions-settings-for-a-repository
 def require_pulls_of_jobs(world: GitHubState, token: Token | None, home: Repository) -> None:
-    """Raise ApiError if the settings keep a job's token from creating pull requests.
-
-    https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-features/enabling-features-for-your-repository/managing-github-actions-settings-for-a-repository
-    """
+    """Raise ApiError if the settings keep a job's token from creating pull requests."""
     if token is not None and token.kind == "job" and not world.settings_of(home).actions_open_pulls:
         raise ApiError(403, "GitHub Actions is not permitted to create or approve pull requests.")
 

@@ -51,7 +51,6 @@ def create_issue(call: ApiCall) -> RestAnswer:
 
 
 def change_issue(call: ApiCall) -> RestAnswer:
-    """Change the title, body, state, or labels. Other fields are not simulated."""
     if unknown := call.body.keys() - {"title", "body", "state", "state_reason", "labels"}:
         raise ApiError(422, f"not simulated: {', '.join(sorted(unknown))}")
     issue = call.issue
@@ -68,7 +67,10 @@ def change_issue(call: ApiCall) -> RestAnswer:
 
 
 def list_comments(call: ApiCall) -> RestAnswer:
-    return RestAnswer([comment_json(call.site, each) for each in _since(call, call.world.comments_of(call.issue))])
+    comments, since = call.world.comments_of(call.issue), call.query.get("since")
+    if since is not None:
+        comments = [comment for comment in comments if comment.updated_at >= datetime.fromisoformat(since)]
+    return RestAnswer([comment_json(call.site, each) for each in comments])
 
 
 def create_comment(call: ApiCall) -> RestAnswer:
@@ -119,11 +121,6 @@ def create_label(call: ApiCall) -> RestAnswer:
     return RestAnswer(call.site.label(home, call.world.add_label(home, name)), 201)
 
 
-def list_reactions(call: ApiCall) -> RestAnswer:
-    """Return the reactions to a comment."""
-    return RestAnswer([reaction_json(call.site, each) for each in call.world.reactions_to(call.comment.node_id)])
-
-
 def react(subject: Callable[[ApiCall], Issue | Comment | ReviewComment]) -> Callable[[ApiCall], RestAnswer]:
     """Return the endpoint that adds a reaction: 201, or 200 if it already existed."""
 
@@ -131,7 +128,9 @@ def react(subject: Callable[[ApiCall], Issue | Comment | ReviewComment]) -> Call
         about, content = subject(call), call.text("content")
         if content not in REACTIONS:
             raise ApiError(422, "Validation Failed", [{"resource": "Reaction", "code": "invalid", "field": "content"}])
-        _may_react(call, about)
+        # https://docs.github.com/en/communities/moderating-comments-and-conversations/locking-conversations
+        if call.world.issue(call.repository, about.number).locked:
+            raise ApiError(403, "Unable to create reaction because issue is locked.")
         reaction, new = conversation.react(call.actor, about.node_id, content)
         return RestAnswer(reaction_json(call.site, reaction), 201 if new else 200)
 
@@ -161,12 +160,6 @@ def _may_change(call: ApiCall, comment: Comment) -> None:
         raise ApiError(403, "Must have admin rights to Repository.")
 
 
-def _may_react(call: ApiCall, subject: Issue | Comment | ReviewComment) -> None:
-    # https://docs.github.com/en/communities/moderating-comments-and-conversations/locking-conversations
-    if call.world.issue(call.repository, subject.number).locked:
-        raise ApiError(403, "Unable to create reaction because issue is locked.")
-
-
 def _users(call: ApiCall, name: str) -> tuple[int, ...]:
     ids = []
     for login in call.texts(name):
@@ -193,11 +186,6 @@ def _changed_state(call: ApiCall, issue: Issue) -> Issue:
 def _labels(call: ApiCall, issue: Issue) -> list[Any]:
     home = call.repository
     return [call.site.label(home, call.world.labels[home.id][name]) for name in issue.labels]
-
-
-def _since(call: ApiCall, comments: list[Comment]) -> list[Comment]:
-    since = call.query.get("since")
-    return [comment for comment in comments if since is None or comment.updated_at >= datetime.fromisoformat(since)]
 
 
 # --- Events of a thread: https://docs.github.com/en/rest/issues/events -----------------------------------------------
@@ -256,7 +244,6 @@ ENDPOINTS = (
     Endpoint("DELETE", f"{THREAD}/labels/{{name:path}}", remove_label, WRITE, Role.TRIAGE),
     Endpoint("GET", "/repos/{owner}/{repo}/labels/{name}", get_label, READ),
     Endpoint("POST", "/repos/{owner}/{repo}/labels", create_label, WRITE, Role.WRITE),
-    Endpoint("GET", f"{COMMENT}/reactions", list_reactions, READ),
     Endpoint("POST", f"{COMMENT}/reactions", react(lambda call: call.comment), WRITE),
     Endpoint("POST", f"{THREAD}/reactions", react(lambda call: call.issue), WRITE),
     Endpoint("POST", f"{LINE_COMMENT}/reactions", react(line_comment), WRITE),

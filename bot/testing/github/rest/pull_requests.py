@@ -37,7 +37,9 @@ def list_pulls(call: ApiCall) -> RestAnswer:
     issues = [issue for issue in call.world.issues.values() if issue.repository == call.repository.id and issue.pull]
     issues = [issue for issue in issues if state in {"all", issue.state} and base in {None, pull_of(issue).base_ref}]
     if head is not None and ":" in head:
-        issues = [issue for issue in issues if _label(call, issue).lower() == head.lower()]
+        owners = {home.id: home.owner_login for home in call.world.repositories.values()}
+        labels = {each.id: f"{owners[pull_of(each).head_repository]}:{pull_of(each).head_ref}" for each in issues}
+        issues = [issue for issue in issues if labels[issue.id].lower() == head.lower()]
     key = {"updated": "updated_at"}.get(call.query.get("sort", ""), "number")
     downwards = call.query.get("direction", "asc" if call.query.get("sort") else "desc") == "desc"
     issues.sort(key=lambda issue: (getattr(issue, key), issue.number), reverse=downwards)
@@ -153,11 +155,6 @@ def _pull(call: ApiCall) -> Issue:
 def _changes(call: ApiCall) -> tuple[ChangedFile, ...]:
     pull = pull_of(_pull(call))
     return changed_files(call.world.bare(call.repository), pull.base_sha, pull.head_sha)
-
-
-def _label(call: ApiCall, issue: Issue) -> str:
-    pull = pull_of(issue)
-    return f"{call.world.repositories[pull.head_repository].owner_login}:{pull.head_ref}"
 
 
 ENDPOINTS = (

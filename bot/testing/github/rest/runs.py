@@ -169,7 +169,6 @@ def list_runs(call: ApiCall) -> RestAnswer:
 
 
 def deployments(_: ApiCall) -> RestAnswer:
-    """Return the deployments: there are none, because no job runs."""
     return RestAnswer([])
 
 
