@@ -62,7 +62,6 @@ class Client:
         self.stdin.flush()
 
     def start(self, operation: str, **arguments: Any) -> int:
-        """Send a request; names of options such as ``-A`` come in a dict named `options`."""
         id_ = next(self._ids)
         arguments |= arguments.pop("options", {})
         self.send({"id": id_, "op": operation, "args": arguments})

@@ -11,7 +11,6 @@ from tests.toolhost.client import Client
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """An empty checkout."""
     (tmp_path / "checkout").mkdir()
     return tmp_path / "checkout"
 
@@ -38,5 +37,4 @@ def open_host(root: Path, whole: bool) -> Iterator[Callable[..., Client]]:
 
 @pytest.fixture
 def host(open_host: Callable[..., Client]) -> Client:
-    """A toolhost that may write."""
     return open_host()

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.req("T4")
 
 
 def start(host: Client, command: str, **arguments: object) -> str:
-    """Start a command and return its id."""
     got = host.call("StartShell", command=command, run_in_background=True, **arguments)
     assert got.text.startswith(f"Runs in the background as {got.details['bash_id']}: ")
     return str(got.details["bash_id"])
@@ -39,12 +38,10 @@ def wait_until_all_ended(host: Client) -> None:
 
 
 def said_and_state(got: Got) -> list[str]:
-    """Return the lines of a read, without the seconds of a running command."""
     return ["running" if line.startswith("running for ") else line for line in got.text.split("\n")]
 
 
 def test_only_what_is_new_is_told(host: Client, root: Path) -> None:
-    """Each read tells what came since the last one; the state stands below it, and how the command ended."""
     shell = start(host, "echo one; until [ -e go ]; do sleep 0.01; done; echo two; exit 3")
     assert said_and_state(host.call("BashOutput", bash_id=shell)) == ["one", "running"]
     (root / "go").touch()
@@ -52,8 +49,7 @@ def test_only_what_is_new_is_told(host: Client, root: Path) -> None:
     assert host.call("BashOutput", bash_id=shell).text == "(no new output)\nexit code 3"
 
 
-def test_other_calls_go_on(host: Client, root: Path) -> None:
-    """Commands and reads run beside it; the working directory is not that of the command in the background."""
+def test_other_calls_go_on_beside_a_command(host: Client, root: Path) -> None:
     (root / "sub").mkdir()
     shell = start(host, "cd sub; echo up; sleep 300")
     assert host.call("BashOutput", bash_id=shell).text.startswith("up\n")
@@ -65,7 +61,6 @@ def test_other_calls_go_on(host: Client, root: Path) -> None:
 
 
 def test_the_end_of_much_output_is_kept(host: Client) -> None:
-    """What nobody reads is bounded; how much was left out is told."""
     shell = start(host, "yes 0123456 | head -c 20M; echo; echo last")
     wait_until_all_ended(host)
     got = host.call("BashOutput", bash_id=shell)
@@ -77,7 +72,6 @@ def test_the_end_of_much_output_is_kept(host: Client) -> None:
 
 
 def test_recent_output_keeps_characters_whole() -> None:
-    """Characters are counted, not bytes; a piece may end within one."""
     output = RecentOutput()
     for byte in ("ж" * 40_000).encode():
         output.add(bytes([byte]))
@@ -91,8 +85,7 @@ def test_recent_output_keeps_characters_whole() -> None:
 @pytest.mark.parametrize(
     ("pattern", "said"), (("^b", ["b1", "b2"]), ("nothing", ["(no new output)"]), ("", ["a", "b1", "c", "b2", "b3"]))
 )
-def test_filter(host: Client, root: Path, pattern: str, said: list[str]) -> None:
-    """Only lines that match are told, in their order; a line that is not whole yet is filtered when it is."""
+def test_only_lines_that_match_a_filter_are_told(host: Client, root: Path, pattern: str, said: list[str]) -> None:
     (root / "lines").write_text("a\nb1\nc\nb2\nb3")
     shell = start(host, "cat lines; until [ -e go ]; do sleep 0.01; done; echo x")
     assert said_and_state(host.call("BashOutput", bash_id=shell, filter=pattern)) == [*said, "running"]
@@ -102,15 +95,13 @@ def test_filter(host: Client, root: Path, pattern: str, said: list[str]) -> None
 
 
 def test_a_filter_that_is_no_pattern_loses_nothing(host: Client) -> None:
-    """The error says what is wrong, and the output can be read again."""
     shell = start(host, "echo a")
     got = host.call("BashOutput", bash_id=shell, filter="(")
     assert (got.is_error, got.text.startswith("filter: ")) == (True, True)
     assert read_to_the_end(host, shell) == "a\nexit code 0"
 
 
-def test_a_few_run_at_once(host: Client) -> None:
-    """One more is refused, and the refusal names those that run; one that ended makes room."""
+def test_a_few_commands_run_at_once_and_one_more_is_refused(host: Client) -> None:
     shells = [start(host, "sleep 300") for _ in range(4)]
     refused = host.call("StartShell", command="sleep 300")
     assert refused.is_error
@@ -121,8 +112,7 @@ def test_a_few_run_at_once(host: Client) -> None:
     assert "had ended already.\ncancelled" in host.call("KillShell", shell_id=shells[0]).text
 
 
-def test_those_that_ended_are_forgotten_in_time(host: Client) -> None:
-    """The last 16 are remembered."""
+def test_the_last_16_that_ended_are_remembered(host: Client) -> None:
     first, *_, last = [(shell := start(host, "true"), read_to_the_end(host, shell))[0] for _ in range(17)]
     assert host.call("BashOutput", bash_id=first).is_error
     assert not host.call("BashOutput", bash_id=last).is_error
@@ -130,7 +120,6 @@ def test_those_that_ended_are_forgotten_in_time(host: Client) -> None:
 
 @pytest.mark.parametrize("call", (("BashOutput", "bash_id"), ("KillShell", "shell_id")))
 def test_an_unknown_id_says_what_to_do(host: Client, call: tuple[str, str]) -> None:
-    """After a restart the commands are gone; ids of another process are never those of this one."""
     shell = start(host, "sleep 300")
     got = host.call(call[0], **{call[1]: "bash_000000"})
     assert got.is_error
@@ -140,7 +129,6 @@ def test_an_unknown_id_says_what_to_do(host: Client, call: tuple[str, str]) -> N
 
 @pytest.mark.req("L6")
 def test_cancelling_a_read_ends_the_read_alone(host: Client) -> None:
-    """The read answers with what there is; the command goes on."""
     shell = start(host, "sleep 300")
     id_ = host.start("BashOutput", bash_id=shell)
     host.send({"cancel": id_})
@@ -150,7 +138,6 @@ def test_cancelling_a_read_ends_the_read_alone(host: Client) -> None:
 
 @pytest.mark.req("S9")
 def test_limits_hold_in_the_background(open_host: Callable[..., Client]) -> None:
-    """A command above its memory is ended, and the next read tells why; a timeout holds where one is given."""
     host = open_host(memory_mb=60, seconds=0.2)
     shell = start(host, "python3 -c 'import time; x = bytearray(90 << 20); time.sleep(300)'")
     assert read_to_the_end(host, shell).endswith("used more than 60 MB of memory: all of it was ended")
@@ -159,8 +146,7 @@ def test_limits_hold_in_the_background(open_host: Callable[..., Client]) -> None
     assert not below(host)
 
 
-def test_all_end_with_the_toolhost(open_host: Callable[..., Client], root: Path) -> None:
-    """When the pipe closes nothing is left, however a command detaches itself."""
+def test_commands_in_the_background_end_with_the_toolhost(open_host: Callable[..., Client], root: Path) -> None:
     host = open_host()
     start(host, "trap '' TERM; echo $$ > one; setsid bash -c 'echo $$ > two; sleep 300' & sleep 300")
     host.bash("until [ -s one ] && [ -s two ]; do sleep 0.01; done")
@@ -171,8 +157,7 @@ def test_all_end_with_the_toolhost(open_host: Callable[..., Client], root: Path)
 
 
 @pytest.mark.req("PR6")
-def test_a_start_is_no_evidence() -> None:
-    """That a command began says nothing about how it ended: it is not listed among those that ran."""
+def test_a_start_is_no_evidence_of_how_a_command_ended() -> None:
     call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "make", "run_in_background": True}}
     result = {"type": "tool_result", "tool_use_id": "c", "content": "Runs in the background as bash_1."}
     assert commands_of([{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]) == []

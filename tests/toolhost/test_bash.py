@@ -37,14 +37,12 @@ from tests.toolhost.test_protocol import alive
         ("exec >&- 2>&-; sleep 0.3; exit 5", "exit code 5", True),
     ),
 )
-def test_commands(host: Client, command: str, text: str, is_error: bool) -> None:
-    """Both outputs in their order, then the exit code where it is not 0."""
+def test_both_outputs_come_in_order_with_the_exit_code(host: Client, command: str, text: str, is_error: bool) -> None:
     got = host.bash(command)
     assert (got.text, got.is_error) == (text, is_error)
 
 
-def test_details(host: Client) -> None:
-    """The harness gets exit code and seconds."""
+def test_the_harness_gets_exit_code_and_seconds(host: Client) -> None:
     details = host.bash("exit 9").details
     assert details["exit_code"] == 9
     assert 0 <= details["seconds"] < 60
@@ -56,7 +54,6 @@ def test_details(host: Client) -> None:
     (("echo exit code 7", 0), ("echo exit code 0; exit 3", 3), ("kill -9 $$", 137), ("cd /; false", 1)),
 )
 def test_a_transcript_tells_the_exit_code(host: Client, command: str, code: int) -> None:
-    """What a command's result says at its end is how it ended, whatever the command printed."""
     got = host.bash(command)
     call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": command}}
     result = {"type": "tool_result", "tool_use_id": "c", "content": got.text, "is_error": got.is_error}
@@ -65,8 +62,7 @@ def test_a_transcript_tells_the_exit_code(host: Client, command: str, code: int)
 
 
 @pytest.mark.req("T4")
-def test_working_directory_is_kept(host: Client, root: Path) -> None:
-    """The next command starts where the last one ended, however that ended; odd names included."""
+def test_the_next_command_starts_where_the_last_ended(host: Client, root: Path) -> None:
     (root / "two\nlines").mkdir()
     assert host.bash("cd two*; exit 1").text == "(the working directory is now two\nlines)\nexit code 1"
     assert host.bash("pwd -P").text == f"{root.resolve()}/two\nlines"
@@ -76,8 +72,7 @@ def test_working_directory_is_kept(host: Client, root: Path) -> None:
     assert host.bash("pwd -P").text == f"{root.resolve()}"
 
 
-def test_working_directory_stays_inside(host: Client, root: Path) -> None:
-    """Ending outside of the checkout changes nothing; neither does a folder that is gone."""
+def test_the_working_directory_stays_inside(host: Client, root: Path) -> None:
     assert "stays ." in host.bash("cd /").text
     host.bash("mkdir d; cd d")
     host.bash("rm -r ../d")
@@ -85,8 +80,7 @@ def test_working_directory_stays_inside(host: Client, root: Path) -> None:
 
 
 @pytest.mark.req("T5")
-def test_output_is_bounded(host: Client) -> None:
-    """The beginning and the end are kept, what was between is counted, and memory does not grow."""
+def test_the_middle_of_long_output_is_left_out_and_counted(host: Client) -> None:
     got = host.bash("echo first; yes 0123456 | head -c 100M; echo; echo last")
     assert got.text.startswith("first\n0123456\n")
     assert got.text.endswith("\nlast")
@@ -96,14 +90,12 @@ def test_output_is_bounded(host: Client) -> None:
     assert int(peak) < 60_000
 
 
-def test_output_of_wide_characters(host: Client) -> None:
-    """Characters are counted, not bytes, and none is cut in two."""
+def test_characters_of_output_are_counted_whole(host: Client) -> None:
     got = host.bash("python3 -c \"print('ж' * 50_000, end='')\"")
     assert got.text == "ж" * 20_000 + "\n\n[... 20,000 characters left out ...]\n\n" + "ж" * 10_000
 
 
-def test_progress(host: Client) -> None:
-    """A command that runs for long tells its last line."""
+def test_a_long_command_tells_its_last_line(host: Client) -> None:
     id_ = host.start("Bash", command="echo one; echo two; sleep 300")
     assert host.wait_progress(id_) == "two"
     host.send({"cancel": id_})
@@ -124,8 +116,7 @@ def test_progress(host: Client) -> None:
         "(trap '' TERM; env -i setsid bash -c 'sleep 300 & sleep 300 & wait') & wait",
     ),
 )
-def test_timeout(host: Client, root: Path, command: str) -> None:
-    """At its timeout a command and everything that it started is ended, however it resists."""
+def test_a_timeout_ends_all_that_a_command_started(host: Client, root: Path, command: str) -> None:
     got = host.bash(f"echo $$ > pid; {command}", timeout=300)
     assert got.is_error
     assert got.text.endswith("timed out after 0.3 s: all of it was ended (timeout can be at most 30000 ms)")
@@ -134,15 +125,13 @@ def test_timeout(host: Client, root: Path, command: str) -> None:
     assert not below(host)
 
 
-def test_timeout_cap(open_host: Callable[..., Client]) -> None:
-    """No timeout is above the cap of the configuration."""
+def test_no_timeout_is_above_the_cap(open_host: Callable[..., Client]) -> None:
     got = open_host(seconds=0.2).bash("sleep 300", timeout=600_000)
     assert "timed out after 0.2 s" in got.text
 
 
 @pytest.mark.req("L6")
-def test_cancel(host: Client) -> None:
-    """A command that is cancelled is ended with all that it started, and keeps what it wrote."""
+def test_cancelling_ends_a_command_and_keeps_its_output(host: Client) -> None:
     id_ = host.start("Bash", command="echo a; (setsid sleep 300 &); sleep 300")
     host.wait_progress(id_)
     host.send({"cancel": id_})
@@ -162,16 +151,14 @@ def test_cancel(host: Client) -> None:
         ("yes &", 1),
     ),
 )
-def test_daemons_end(host: Client, command: str, count: int) -> None:
-    """What a command leaves behind is ended, and the answer tells how much that was."""
+def test_daemons_of_a_command_are_ended_and_counted(host: Client, command: str, count: int) -> None:
     got = host.bash(f"echo a; {command}")
     assert not got.is_error
     assert f"(left {count} background process{'es' * (count > 1)}, ended)" in got.text
     assert not below(host)
 
 
-def test_side_by_side(host: Client) -> None:
-    """A command that ends takes its own daemons with it, and none of another command."""
+def test_a_command_ends_no_daemon_of_another(host: Client) -> None:
     slow = host.start("Bash", command="(setsid sleep 300 &); echo up; sleep 300")
     host.wait_progress(slow)
     assert "left 1 background process" in host.bash("setsid sleep 301 & echo").text
@@ -182,8 +169,7 @@ def test_side_by_side(host: Client) -> None:
 
 
 @pytest.mark.req("S9")
-def test_memory_limit(open_host: Callable[..., Client]) -> None:
-    """A command above its memory, summed over all that it started, is ended and told why."""
+def test_a_command_above_its_memory_is_ended(open_host: Callable[..., Client]) -> None:
     host = open_host(memory_mb=100)
     hog = "python3 -c 'import time; x = bytearray(60 << 20); time.sleep(300)'"
     got = host.bash(f"{hog} & {hog}")
@@ -193,14 +179,12 @@ def test_memory_limit(open_host: Callable[..., Client]) -> None:
 
 
 @pytest.mark.req("S9")
-def test_kernel_limits(host: Client) -> None:
-    """No core dumps, files of 1 GiB at most, processor time bounded by the timeout."""
+def test_core_files_file_sizes_and_processor_time_are_bounded(host: Client) -> None:
     got = host.bash("ulimit -c; ulimit -f; ulimit -v; ulimit -t", timeout=10_000)
     assert got.text.split() == ["0", str(1 << 20), "unlimited", str(10 * (os.cpu_count() or 1) + 1)]
 
 
-def test_command_that_is_too_long(host: Client) -> None:
-    """A command that the kernel cannot take is an error that says what to do."""
+def test_a_command_that_is_too_long_says_what_to_do(host: Client) -> None:
     got = host.bash("true " + "x" * 200_000)
     assert got.is_error
     assert "goes into a file" in got.text

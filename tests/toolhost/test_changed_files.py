@@ -8,8 +8,7 @@ from tests.toolhost.client import Client
 
 
 @pytest.mark.req("T7")
-def test_what_has_changed_is_told(tmp_path: Path) -> None:
-    """Another content, a file that is gone, one that leads outside: changed; the same content written again is not."""
+def test_files_that_changed_or_lead_outside_are_told(tmp_path: Path) -> None:
     root = tmp_path / "tree"
     root.mkdir()
     for name in ("same", "other", "gone", "moved"):

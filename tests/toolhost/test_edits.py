@@ -32,7 +32,6 @@ from tests.toolhost.client import Client
     ),
 )
 def test_bytes_around_an_edit_stay(host: Client, root: Path, before: bytes, old: str, new: str, after: bytes) -> None:
-    """Line ends, a byte order mark, the encoding and a missing last newline stay as they were."""
     (root / "f").write_bytes(before)
     got = host.call("Edit", file_path="f", old_string=old, new_string=new, stamp=host.stamp("f"))
     assert not got.is_error, got.text
@@ -56,8 +55,9 @@ def test_bytes_around_an_edit_stay(host: Client, root: Path, before: bytes, old:
         (b"a", "", "b", "not empty"),
     ),
 )
-def test_refused_edits(host: Client, root: Path, before: bytes, old: str, new: str, words: str) -> None:
-    """An edit that cannot be made says why, and changes nothing."""
+def test_a_refused_edit_changes_nothing(
+    host: Client, root: Path, before: bytes, old: str, new: str, words: str
+) -> None:
     (root / "f").write_bytes(before)
     got = host.call("Edit", file_path="f", old_string=old, new_string=new, stamp=host.stamp("f"))
     assert got.is_error
@@ -65,8 +65,7 @@ def test_refused_edits(host: Client, root: Path, before: bytes, old: str, new: s
     assert (root / "f").read_bytes() == before
 
 
-def test_replace_all(host: Client, root: Path) -> None:
-    """All places are replaced, none overlapping."""
+def test_replace_all_replaces_what_does_not_overlap(host: Client, root: Path) -> None:
     (root / "f").write_bytes(b"aaa a\r\nb aa")
     edit = {"file_path": "f", "old_string": "aa", "new_string": "x", "replace_all": True}
     got = host.call("Edit", **edit, stamp=host.stamp("f"))
@@ -74,8 +73,7 @@ def test_replace_all(host: Client, root: Path) -> None:
     assert (root / "f").read_bytes() == b"xa a\r\nb x"
 
 
-def test_snippet(host: Client, root: Path) -> None:
-    """The answer shows the lines around the change as they are now, numbered."""
+def test_the_answer_shows_the_lines_around_a_change(host: Client, root: Path) -> None:
     (root / "f").write_text("".join(f"line {n}\n" for n in range(1, 101)))
     got = host.call("Edit", file_path="f", old_string="line 50\n", new_string="x\ny\n", stamp=host.stamp("f"))
     shown = got.text.split("\n")[1:]
@@ -86,8 +84,7 @@ def test_snippet(host: Client, root: Path) -> None:
 
 
 @pytest.mark.req("T4")
-def test_multi_edit_in_order(host: Client, root: Path) -> None:
-    """Each edit sees what those before it made."""
+def test_each_edit_sees_those_before_it(host: Client, root: Path) -> None:
     (root / "f").write_text("a b")
     edits = [{"old_string": "a", "new_string": "b"}, {"old_string": "b", "new_string": "c", "replace_all": True}]
     assert not host.call("MultiEdit", file_path="f", edits=edits, stamp=host.stamp("f")).is_error
@@ -95,8 +92,7 @@ def test_multi_edit_in_order(host: Client, root: Path) -> None:
 
 
 @pytest.mark.req("T4")
-def test_multi_edit_all_or_nothing(host: Client, root: Path) -> None:
-    """One edit that cannot be made leaves the file as it was, and is named."""
+def test_one_refused_edit_of_several_is_named_and_changes_nothing(host: Client, root: Path) -> None:
     (root / "f").write_text("a b")
     edits = [{"old_string": "a", "new_string": "x"}, {"old_string": "z", "new_string": "y"}]
     got = host.call("MultiEdit", file_path="f", edits=edits, stamp=host.stamp("f"))
@@ -105,15 +101,13 @@ def test_multi_edit_all_or_nothing(host: Client, root: Path) -> None:
     assert (root / "f").read_text() == "a b"
 
 
-def test_edits_that_undo_each_other(host: Client, root: Path) -> None:
-    """Edits that leave the file as it was are an error."""
+def test_edits_that_undo_each_other_are_an_error(host: Client, root: Path) -> None:
     (root / "f").write_text("a")
     edits = [{"old_string": "a", "new_string": "b"}, {"old_string": "b", "new_string": "a"}]
     assert "undo each other" in host.call("MultiEdit", file_path="f", edits=edits, stamp=host.stamp("f")).text
 
 
-def test_edit_creates(host: Client, root: Path) -> None:
-    """An empty old_string creates the file, with the folders above it; later edits of the same call see it."""
+def test_an_empty_old_string_creates_a_file(host: Client, root: Path) -> None:
     edits = [{"old_string": "", "new_string": "a\n"}, {"old_string": "a", "new_string": "b"}]
     got = host.call("MultiEdit", file_path="d/e/f", edits=edits)
     assert not got.is_error, got.text
@@ -131,8 +125,7 @@ WAYS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 @pytest.mark.req("T4")
 @pytest.mark.parametrize(("operation", "arguments"), WAYS)
-def test_only_what_was_read(host: Client, root: Path, operation: str, arguments: dict[str, Any]) -> None:
-    """A file that exists is changed only with its current stamp."""
+def test_only_what_was_read_is_changed(host: Client, root: Path, operation: str, arguments: dict[str, Any]) -> None:
     (root / "f").write_text("old")
     for unread in ({}, {"stamp": ""}, {"stamp": None}):
         got = host.call(operation, file_path="f", **arguments, **unread)
@@ -152,7 +145,6 @@ def test_only_what_was_read(host: Client, root: Path, operation: str, arguments:
 def test_nothing_is_written_outside(
     host: Client, root: Path, operation: str, arguments: dict[str, Any], path: str
 ) -> None:
-    """No way of writing leads out of the root, and a folder is not replaced."""
     (root / "folder-out").symlink_to("..")
     (root / "out-link").symlink_to("../out")
     before = sorted(root.parent.iterdir())
@@ -162,10 +154,9 @@ def test_nothing_is_written_outside(
 
 @pytest.mark.req("P4")
 @pytest.mark.parametrize(("operation", "arguments"), WAYS)
-def test_read_only_checkout(
+def test_nothing_is_written_in_a_read_only_checkout(
     open_host: Callable[..., Client], root: Path, operation: str, arguments: dict[str, Any]
 ) -> None:
-    """Where the checkout is read-only nothing is written, whatever the stamp."""
     (root / "f").write_text("old")
     host = open_host(writable=False)
     got = host.call(operation, file_path="f", **arguments, stamp=host.stamp("f"))
@@ -173,8 +164,7 @@ def test_read_only_checkout(
     assert (root / "f").read_text() == "old"
 
 
-def test_write_creates(host: Client, root: Path) -> None:
-    """A new file gets its folders and the content to the byte; nothing else is left there."""
+def test_write_creates_a_file_and_its_folders(host: Client, root: Path) -> None:
     got = host.call("Write", file_path="a/b/c.txt", content="x\r\nж")
     assert got.text == "Created a/b/c.txt (5 bytes)."
     assert (root / "a/b/c.txt").read_bytes() == "x\r\nж".encode()
@@ -182,24 +172,21 @@ def test_write_creates(host: Client, root: Path) -> None:
     assert got.stamps == {"a/b/c.txt": host.stamp("a/b/c.txt")}
 
 
-def test_write_the_same(host: Client, root: Path) -> None:
-    """Writing what is there already succeeds without a stamp: a write that is repeated is no error."""
+def test_writing_the_same_needs_no_stamp(host: Client, root: Path) -> None:
     (root / "f").write_text("x")
     got = host.call("Write", file_path="f", content="x")
     assert not got.is_error
     assert got.stamps == {"f": host.stamp("f")}
 
 
-def test_mode_stays(host: Client, root: Path) -> None:
-    """A script stays executable."""
+def test_a_file_keeps_its_mode(host: Client, root: Path) -> None:
     (root / "f").write_text("x")
     (root / "f").chmod(0o751)
     host.call("Write", file_path="f", content="y", stamp=host.stamp("f"))
     assert stat.S_IMODE((root / "f").stat().st_mode) == 0o751
 
 
-def test_write_through_a_symlink(host: Client, root: Path) -> None:
-    """Writing to a symlink inside of the root changes the file, not the symlink."""
+def test_a_write_through_a_symlink_changes_the_file(host: Client, root: Path) -> None:
     (root / "f").write_text("x")
     (root / "link").symlink_to("f")
     host.call("Write", file_path="link", content="y", stamp=host.stamp("link"))
@@ -207,14 +194,12 @@ def test_write_through_a_symlink(host: Client, root: Path) -> None:
     assert (root / "f").read_text() == "y"
 
 
-def test_write_below_a_file(host: Client, root: Path) -> None:
-    """A path through a file is an error that says so."""
+def test_a_path_through_a_file_is_an_error(host: Client, root: Path) -> None:
     (root / "f").write_text("x")
     assert "a part of its path is a file" in host.call("Write", file_path="f/g", content="y").text
 
 
-def test_large_files(host: Client, root: Path) -> None:
-    """Above 8 MiB the stamp is size and time, and an edit works all the same."""
+def test_a_large_file_has_a_stamp_of_size_and_time(host: Client, root: Path) -> None:
     (root / "f").write_bytes(b"start\n" + b"x" * (9 << 20))
     stamp = host.call("Read", file_path="f", limit=1).stamps["f"]
     got = host.call("Edit", file_path="f", old_string="start", new_string="begin", stamp=stamp)
@@ -231,8 +216,7 @@ def test_large_files(host: Client, root: Path) -> None:
     ),
     ids=("replacements", "bytes"),
 )
-def test_edits_that_grow_without_end(host: Client, root: Path, size: int, new: str, words: str) -> None:
-    """Neither a file that would be too large nor a million replacements are ever made in memory; nothing changes."""
+def test_edits_that_grow_without_end_are_never_made(host: Client, root: Path, size: int, new: str, words: str) -> None:
     (root / "f").write_text("a" * size)
     grown = {"old_string": "a", "new_string": new, "replace_all": True}
     got = host.call("MultiEdit", file_path="f", edits=[grown] * 40, stamp=host.stamp("f"))
@@ -241,16 +225,14 @@ def test_edits_that_grow_without_end(host: Client, root: Path, size: int, new: s
     assert host.peak_mb() < 400
 
 
-def test_snippet_of_a_file_of_empty_lines(host: Client, root: Path) -> None:
-    """Only the lines around a change are taken apart, the first with its byte order mark left out."""
+def test_a_snippet_of_many_empty_lines_takes_little_memory(host: Client, root: Path) -> None:
     (root / "f").write_bytes(b"\xef\xbb\xbftop" + b"\n" * (40 << 20))
     got = host.call("Edit", file_path="f", old_string="top", new_string="head", stamp=host.stamp("f"))
     assert got.text.split("\n")[1:] == ["1\thead", "2\t", "3\t", "4\t", "5\t"]
     assert host.peak_mb() < 400
 
 
-def test_side_by_side(host: Client, root: Path) -> None:
-    """Of several edits with one stamp at the same time exactly one is made."""
+def test_one_of_several_edits_of_a_version_is_made(host: Client, root: Path) -> None:
     (root / "f").write_text("a")
     stamp = host.stamp("f")
     ids = [host.start("Edit", file_path="f", old_string="a", new_string=f"b{n}", stamp=stamp) for n in range(8)]

@@ -87,13 +87,11 @@ BURIED = {
 
 @pytest.fixture
 def limits() -> SandboxLimits:
-    """Small ones, so that little is enough to reach them."""
     return LIMITS
 
 
 @pytest.fixture
 async def host(tmp_path: Path, limits: SandboxLimits) -> AsyncIterator[SandboxedToolhost]:
-    """A toolhost with these limits, as a workspace opens it."""
     source = await LocalRepository.open(make_repository(tmp_path / "repo").path)
     workspace = GitWorkspace.on(source, tmp_path / "data", limits)
     checkout = await workspace.checkout("main", source.head)
@@ -125,23 +123,20 @@ def held_mb(host: SandboxedToolhost) -> int:
 
 @pytest.mark.req("S9")
 @every_row("flood", DAILY)
-async def test_daily_flood(flood: str, host: SandboxedToolhost) -> None:
-    """A sample of the next, every day, one after the other."""
+async def test_a_flood_is_ended_every_day(flood: str, host: SandboxedToolhost) -> None:
     await check(host, *FLOODS[flood])
 
 
 @pytest.mark.long
 @pytest.mark.req("S9", "T5")
 @pytest.mark.parametrize("flood", [name for name in FLOODS if name not in DAILY])
-async def test_flood(host: SandboxedToolhost, flood: str) -> None:
-    """Whatever grows without end is ended, its memory given back, and the model is told."""
+async def test_a_flood_is_ended_and_told(host: SandboxedToolhost, flood: str) -> None:
     await check(host, *FLOODS[flood])
 
 
 @pytest.mark.long
 @pytest.mark.req("S9")
 async def test_memory_is_counted_while_others_free_theirs(host: SandboxedToolhost) -> None:
-    """Memory behind descriptors exceeds the limit of a command, although the machine has more left than before."""
     others = [bytearray(os.urandom(1 << 20)) for _ in range(512)]
     fill = PYTHON.format('import os, time; os.write(os.memfd_create("x"), bytes(256 << 20)); time.sleep(9)')
     running = asyncio.create_task(host.call("Bash", {"command": f"sleep 1; {fill}"}))
@@ -153,14 +148,12 @@ async def test_memory_is_counted_while_others_free_theirs(host: SandboxedToolhos
 
 @pytest.mark.long
 @pytest.mark.req("S9")
-async def test_bomb_of_sessions(host: SandboxedToolhost) -> None:
-    """Processes that each take a session of their own get the machine's time, and are ended all the same."""
+async def test_a_bomb_of_sessions_is_ended(host: SandboxedToolhost) -> None:
     await check(host, SESSIONS, "too many processes")
 
 
 @pytest.mark.req("S9")
-async def test_who_watches_comes_first(host: SandboxedToolhost) -> None:
-    """Sessions share the processors: the toolhost's weighs more than those of commands, where this user may say so."""
+async def test_the_toolhost_comes_before_commands(host: SandboxedToolhost) -> None:
     group = Path(f"/proc/{_process_tree(host._process.pid)[-1]}/autogroup")
     if os.getuid() != 0 or not group.exists():
         pytest.skip("only root may say so, and not every kernel has such groups")
@@ -181,7 +174,6 @@ def counted_mb(host: SandboxedToolhost) -> int | None:
 
 
 async def peak(host: SandboxedToolhost, seen: list[int]) -> None:
-    """Look at it a hundred times a second."""
     while (held := counted_mb(host)) is not None:
         seen.append(held)
         await asyncio.sleep(0.01)
@@ -217,8 +209,7 @@ def usual(said: str) -> SandboxLimits:
         for flood, (_, said) in PEAKS.items()
     ],
 )
-async def test_peak(host: SandboxedToolhost, flood: str) -> None:
-    """With the usual memory as well, whatever takes a machine's breath leaves it 256 MB less at its worst."""
+async def test_a_flood_takes_little_memory_at_its_worst(host: SandboxedToolhost, flood: str) -> None:
     command, said = PEAKS[flood]
     await held_at_most(host, command.replace("{size}", "1200M"), said, timeout=1_000 if "TERM" in flood else 20_000)
 
@@ -227,23 +218,20 @@ async def test_peak(host: SandboxedToolhost, flood: str) -> None:
 @pytest.mark.req("S9", "T5")
 @pytest.mark.parametrize("limits", (SandboxLimits(seconds=300),), ids=["usual limits"])
 @pytest.mark.parametrize(("flood", "size"), (("output", "10G"), ("a file", "50G"), ("large files", "")))
-async def test_peak_of_what_is_large(host: SandboxedToolhost, flood: str, size: str) -> None:
-    """The same with more of it."""
+async def test_a_large_flood_takes_little_memory_at_its_worst(host: SandboxedToolhost, flood: str, size: str) -> None:
     command, said = PEAKS[flood]
     await held_at_most(host, command.replace("{size}", size), said, timeout=300_000)
 
 
 @pytest.mark.req("S9")
-async def test_nothing_is_left_behind(host: SandboxedToolhost) -> None:
-    """Whatever a command leaves behind, and however it resists, ends with it."""
+async def test_nothing_of_a_command_is_left_behind(host: SandboxedToolhost) -> None:
     for command in BURIED.values():
         await check(host, command, "background process")
 
 
 @pytest.mark.long
 @pytest.mark.req("S9")
-async def test_side_by_side(host: SandboxedToolhost) -> None:
-    """A command that is ended for its size takes nothing of a small one beside it along."""
+async def test_a_flood_takes_nothing_beside_it_along(host: SandboxedToolhost) -> None:
     beside = asyncio.create_task(host.call("Bash", {"command": "sleep 2; echo whole"}))
     await asyncio.sleep(0.2)
     assert "of memory" in (await host.call("Bash", {"command": BALLOON})).text

@@ -16,7 +16,6 @@ LINES = b"1\n2\n3\n4\n5\n6\n7\n"
 
 
 def plant(folder: Path, side: Side) -> None:
-    """Make a folder of this content."""
     folder.mkdir(exist_ok=True)
     for name, content in side.items():
         path = folder / name.removesuffix("!")
@@ -29,7 +28,6 @@ def plant(folder: Path, side: Side) -> None:
 
 
 def harvest(folder: Path) -> Side:
-    """Read a folder's content."""
     found: Side = {}
     for place, folders, files in os.walk(folder):
         for name in (*files, *(name for name in folders if Path(place, name).is_symlink())):
@@ -44,7 +42,6 @@ def harvest(folder: Path) -> Side:
 
 
 def merged(host: Client, base: Side, theirs: Side, into: Side) -> Got:
-    """Plant the three sides and merge them."""
     places = {"base": host.root.parent / "base", "theirs": host.root.parent / "theirs", "into": host.root}
     for name, side in (("base", base), ("theirs", theirs), ("into", into)):
         plant(places[name], side)
@@ -87,8 +84,9 @@ def merged(host: Client, base: Side, theirs: Side, into: Side) -> Got:
         ),
     ),
 )
-def test_clean(host: Client, base: Side, theirs: Side, into: Side, after: Side, taken: list[str]) -> None:
-    """Where one side changed, or both the same, or different lines, everything is taken."""
+def test_separate_changes_are_taken(
+    host: Client, base: Side, theirs: Side, into: Side, after: Side, taken: list[str]
+) -> None:
     got = merged(host, base, theirs, into)
     assert got.details == {"merged": taken, "conflicts": {}}
     assert harvest(host.root) == after
@@ -112,8 +110,7 @@ def test_clean(host: Client, base: Side, theirs: Side, into: Side, after: Side, 
         ({"f": b"a\n"}, {"f": b"".join(b"%d\n" % n for n in range(9000))}, {"f": b"c\n"}, "characters left out]"),
     ),
 )
-def test_conflicts(host: Client, base: Side, theirs: Side, into: Side, words: str) -> None:
-    """Where both sides changed the same, the checkout's stays, and the fork's change is reported, then the other."""
+def test_a_conflict_keeps_the_checkouts_side(host: Client, base: Side, theirs: Side, into: Side, words: str) -> None:
     got = merged(host, base, theirs, into)
     assert got.details["merged"] == []
     (diff,) = got.details["conflicts"].values()
@@ -133,7 +130,6 @@ def test_conflicts(host: Client, base: Side, theirs: Side, into: Side, words: st
     ),
 )
 def test_a_conflict_shows_the_checkouts_side(host: Client, into: Side, words: str) -> None:
-    """Beside the fork's change stands what the checkout has made of the file."""
     (diff,) = merged(host, {"f": b"a\n"}, {"f": b"b\n"}, into).details["conflicts"].values()
     theirs, _, yours = diff.partition("# in the checkout:\n")
     assert "-a\n+b\n" in theirs
@@ -142,7 +138,6 @@ def test_a_conflict_shows_the_checkouts_side(host: Client, into: Side, words: st
 
 
 def test_one_conflict_stops_nothing(host: Client) -> None:
-    """What can be merged is, in the order of the paths, whatever else is in conflict."""
     base: Side = dict.fromkeys("abcde", b"a\n")
     theirs: Side = dict.fromkeys("abcde", b"b\n")
     got = merged(host, base, theirs, base | {"c": b"c\n"})
@@ -151,8 +146,7 @@ def test_one_conflict_stops_nothing(host: Client) -> None:
     assert got.text == "4 merged, 1 in conflict"
 
 
-def test_read_only(open_host: Callable[..., Client], root: Path) -> None:
-    """Nothing is merged into a checkout that is read-only, nor from a folder that is not there."""
+def test_nothing_is_merged_read_only_or_from_nowhere(open_host: Callable[..., Client], root: Path) -> None:
     places = {"base": str(root), "theirs": str(root), "into": str(root)}
     assert "read-only" in open_host(writable=False).call("Merge", **places).text
     assert "absolute path" in open_host().call("Merge", **places | {"base": "elsewhere"}).text

@@ -43,7 +43,6 @@ def change(host: Client, **arguments: Any) -> Any:
 
 @pytest.mark.req("T4")
 def test_cells_are_shown_with_their_outputs_and_images(host: Client, root: Path) -> None:
-    """Cells come with id, kind and source, outputs without colours, images as blocks."""
     picture = {"image/png": base64.encodebytes(png()).decode(), "text/plain": "<Figure>"}
     shown = {"output_type": "display_data", "data": picture, "metadata": {}}
     other = {"output_type": "display_data", "data": {"application/x": {}}, "metadata": {}}
@@ -69,9 +68,6 @@ def test_cells_are_shown_with_their_outputs_and_images(host: Client, root: Path)
 def test_a_replaced_cell_is_all_that_differs_however_the_file_is_written(
     host: Client, root: Path, way: dict[str, Any], crlf: bool, bom: bytes
 ) -> None:
-    """However the file is written, it is what its writer would have written with the other source: outputs and count
-    of a replaced code cell are cleared, and nothing else differs by a byte."""
-
     def written(content: Any) -> bytes:
         raw = (json.dumps(content, **way) + "\n").encode()
         return bom + (raw.replace(b"\n", b"\r\n") if crlf else raw)
@@ -87,7 +83,6 @@ def test_a_replaced_cell_is_all_that_differs_however_the_file_is_written(
 
 @pytest.mark.parametrize("way", WAYS)
 def test_deleting_an_inserted_cell_gives_the_old_bytes_back(host: Client, root: Path, way: dict[str, Any]) -> None:
-    """A new cell comes first, or after another, with an id of its own; deleting it gives the old bytes back."""
     raw = put(root, notebook(CODE, TEXT), **way)
     for where in ({}, {"cell_id": "abc"}, {"cell_id": "m1"}):
         got = change(host, edit_mode="insert", cell_type="code", new_source="a\nb", **where)
@@ -101,7 +96,6 @@ def test_deleting_an_inserted_cell_gives_the_old_bytes_back(host: Client, root: 
 
 
 def test_a_notebook_without_cells_takes_a_first_one(host: Client, root: Path) -> None:
-    """A notebook without cells takes a first one again."""
     put(root, notebook(TEXT), indent=1)
     change(host, edit_mode="delete", cell_id="m1")
     assert host.call("NotebookRead", notebook_path="n.ipynb").text == "(n.ipynb has no cells)"
@@ -112,7 +106,6 @@ def test_a_notebook_without_cells_takes_a_first_one(host: Client, root: Path) ->
 
 
 def test_a_cell_of_another_kind_loses_what_that_kind_may_not_have(host: Client, root: Path) -> None:
-    """A cell that changes its kind loses what the new kind may not have; a source that is one text stays so."""
     put(root, notebook(CODE, TEXT | {"source": "one", "attachments": {}}), indent=2)
     change(host, cell_id="abc", cell_type="markdown", new_source="a")
     change(host, cell_id="m1", cell_type="code", new_source="b\nc")
@@ -123,7 +116,6 @@ def test_a_cell_of_another_kind_loses_what_that_kind_may_not_have(host: Client, 
 
 
 def test_cells_without_proper_ids_go_by_their_place(host: Client, root: Path) -> None:
-    """Before 4.5, and where ids are doubled or odd, cells go by their place; a new cell gets no id there."""
     old = {key: value for key, value in TEXT.items() if key != "id"}
     put(root, notebook(old, old | {"source": "two"}, minor=4), indent=1)
     change(host, cell_id="cell-1", new_source="2")
@@ -161,10 +153,7 @@ def test_a_file_in_a_format_of_its_own_is_written_anew_and_the_answer_says_so(ho
         ({"cell_id": "abc", "new_source": "x", "notebook_path": "."}, "folder"),
     ),
 )
-def test_a_refused_edit_says_what_to_do_and_changes_nothing(
-    host: Client, root: Path, arguments: dict[str, str], words: str
-) -> None:
-    """An edit that cannot be made says what to do, and changes nothing."""
+def test_a_refused_edit_says_what_to_do(host: Client, root: Path, arguments: dict[str, str], words: str) -> None:
     raw = put(root, notebook(CODE, TEXT))
     stamp = host.call("NotebookRead", notebook_path="n.ipynb").stamps["n.ipynb"]
     got = host.call("NotebookEdit", **{"notebook_path": "n.ipynb", "stamp": stamp} | arguments)
@@ -201,7 +190,6 @@ END = b',"nbformat":4,"nbformat_minor":5}'
     ),
 )
 def test_a_hostile_notebook_is_an_error_that_says_so(host: Client, root: Path, content: bytes, words: str) -> None:
-    """What is no notebook, or one made to hurt, is an error that says so, and the toolhost goes on."""
     put(root, content)
     got = host.call("NotebookRead", notebook_path="n.ipynb")
     assert got.is_error
@@ -211,7 +199,6 @@ def test_a_hostile_notebook_is_an_error_that_says_so(host: Client, root: Path, c
 
 @pytest.mark.req("T5", "X4")
 def test_odd_values_are_shown_within_bounds_and_stay(host: Client, root: Path) -> None:
-    """NaN, halves of characters, huge outputs and false images are shown within bounds, and stay as they are."""
     images = [{"image/png": base64.b64encode(content).decode()} for content in (b"no", png(9000), png()[:-9], png())]
     outputs = [{"output_type": "display_data", "data": data} for data in [*images, {"image/gif": "R0lG!"}]]
     outputs += [{"output_type": "stream", "text": "x" * 3_000_000}, {"output_type": "stream", "text": ["y" * 90_000]}]
@@ -231,14 +218,12 @@ def test_odd_values_are_shown_within_bounds_and_stay(host: Client, root: Path) -
 
 
 def test_no_cell_is_changed_in_a_read_only_checkout(open_host: Callable[..., Client], root: Path) -> None:
-    """Where the checkout is read-only no cell is changed."""
     put(root, notebook(TEXT))
     assert "read-only" in change(open_host(writable=False), cell_id="m1", new_source="x").text
 
 
 @pytest.mark.long
 def test_a_large_notebook_takes_bounded_memory(host: Client, root: Path) -> None:
-    """Twenty megabytes of outputs cost little memory."""
     put(root, notebook(CODE | {"outputs": [{"output_type": "stream", "text": "x" * 20_000_000}]}, TEXT))
     assert not change(host, cell_id="m1", new_source="x").is_error
     peak = Path(f"/proc/{host.process.pid}/status").read_text().partition("VmHWM:")[2].split()[0]

@@ -18,7 +18,6 @@ whole_program = pytest.mark.parametrize("whole", (True,), ids=["whole"])
 
 
 def alive(pid: int) -> bool:
-    """Return whether a process runs."""
     try:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -27,13 +26,11 @@ def alive(pid: int) -> bool:
 
 @whole_program
 @pytest.mark.req("T3a")
-def test_ready(host: Client) -> None:
-    """The first line says that it is ready, and who it is."""
+def test_the_first_line_says_who_is_ready(host: Client) -> None:
     assert host.ready == {"ready": True, "pid": host.process.pid}
 
 
 def test_a_start_loads_little() -> None:
-    """Every session starts several: the program needs no `dataclasses`, a third of what it would load."""
     *python, start = program(sys.executable, str(Path(__file__).parents[2]))
     names = "print({'ast', 'asyncio', 'dataclasses', 'inspect'} & sys.modules.keys())"
     shown = subprocess.run([*python, start.replace("main()", names)], capture_output=True, text=True, check=True)
@@ -42,8 +39,7 @@ def test_a_start_loads_little() -> None:
 
 @whole_program
 @pytest.mark.parametrize("config", ({"where": Path("/no/such/folder")}, {"memory_mb": "much"}, {"env": 7}))
-def test_bad_configuration(open_host: Callable[..., Client], config: dict[str, Any]) -> None:
-    """A configuration that is none is said to be so, and ends the process."""
+def test_a_bad_configuration_ends_the_process(open_host: Callable[..., Client], config: dict[str, Any]) -> None:
     host = open_host(**config)
     assert host.ready["ready"] is False
     assert "bad configuration" in host.ready["text"]
@@ -66,8 +62,7 @@ def test_bad_configuration(open_host: Callable[..., Client], config: dict[str, A
     ),
     ids=lambda value: value[:40] if isinstance(value, str) else "line",
 )
-def test_bad_lines(host: Client, line: bytes, words: str) -> None:
-    """Whatever comes in is answered, under its id where it has one, and the next request works."""
+def test_a_bad_line_is_answered(host: Client, line: bytes, words: str) -> None:
     host.send(line)
     got = host.wait(7 if b'"id": 7' in line else None)
     assert got.is_error
@@ -75,16 +70,14 @@ def test_bad_lines(host: Client, line: bytes, words: str) -> None:
     assert host.bash("echo on").text == "on"
 
 
-def test_long_lines(host: Client, root: Path) -> None:
-    """A request of almost 16 MiB works."""
+def test_a_request_of_almost_16_mib_works(host: Client, root: Path) -> None:
     content = "x" * (15 << 20)
     assert not host.call("Write", file_path="f", content=content).is_error
     assert (root / "f").stat().st_size == len(content)
 
 
 @pytest.mark.req("T2")
-def test_side_by_side(host: Client, root: Path) -> None:
-    """A request does not wait for the one before it; ten run at once and the others follow."""
+def test_ten_requests_run_at_once(host: Client, root: Path) -> None:
     (root / "f").write_text("x")
     os.mkfifo(root / "gate")
     slow = [host.start("Bash", command="read < gate; echo through") for _ in range(9)]
@@ -97,8 +90,7 @@ def test_side_by_side(host: Client, root: Path) -> None:
     assert all(host.wait(id_).text for id_ in slow)
 
 
-def test_cancelled_while_waiting(host: Client, root: Path) -> None:
-    """A request that is cancelled before its turn does not run."""
+def test_a_request_cancelled_before_its_turn_does_not_run(host: Client, root: Path) -> None:
     slow = [host.start("Bash", command="sleep 60") for _ in range(10)]
     waiting = host.start("Write", file_path="f", content="x")
     for id_ in (waiting, *slow):
@@ -107,8 +99,7 @@ def test_cancelled_while_waiting(host: Client, root: Path) -> None:
     assert not (root / "f").exists()
 
 
-def test_unknown_cancel(host: Client) -> None:
-    """Cancelling what has ended, or never was, is nothing."""
+def test_cancelling_what_never_was_is_nothing(host: Client) -> None:
     host.send({"cancel": 4711})
     assert host.bash("echo on").text == "on"
 
@@ -116,8 +107,7 @@ def test_unknown_cancel(host: Client) -> None:
 @whole_program
 @pytest.mark.req("T3a")
 @pytest.mark.parametrize("end", ("eof", "term"))
-def test_everything_ends_with_it(host: Client, root: Path, end: str) -> None:
-    """When the pipe closes or it is told to end, so does everything that was started."""
+def test_everything_ends_with_the_toolhost(host: Client, root: Path, end: str) -> None:
     host.start("Bash", command="echo $$ > pids; setsid sleep 300 & echo $! >> pids; echo; sleep 1; sleep 300")
     while not (root / "pids").exists() or len((root / "pids").read_text().split()) < 2:
         time.sleep(0.01)
@@ -131,14 +121,12 @@ def test_everything_ends_with_it(host: Client, root: Path, end: str) -> None:
 
 
 @whole_program
-def test_own_descriptors(host: Client) -> None:
-    """A command inherits the pipe neither as its input nor under any other number."""
+def test_a_command_does_not_inherit_the_pipe(host: Client) -> None:
     assert host.bash("cat; ls /proc/self/fd | wc -l").text in {"4", "5"}
 
 
 @whole_program
 @pytest.mark.req("T3a")
-def test_private_environment(host: Client) -> None:
-    """A command sees the configured environment and the mark of its call, nothing of this process's."""
+def test_a_command_sees_the_configured_environment_alone(host: Client) -> None:
     names = {line.partition("=")[0] for line in host.bash("env").text.split("\n")}
     assert names - {"PWD", "OLDPWD", "SHLVL", "_"} == {"PATH", "HOME", "LC_ALL", "PLANGATE_CALL"}

@@ -42,16 +42,14 @@ PNG = png()
         (("x" + "😀" * 9000).encode(), {}, "1\tx" + "😀" * 1999 + " [cut: the line is longer than 2,000 characters]"),
     ),
 )
-def test_slices(host: Client, root: Path, content: bytes, arguments: dict[str, int], shown: str) -> None:
-    """A slice is numbered as by ``cat -n``, with notes on what cannot be seen; the bytes decide nothing else."""
+def test_slices_are_numbered(host: Client, root: Path, content: bytes, arguments: dict[str, int], shown: str) -> None:
     (root / "f").write_bytes(content)
     got = host.call("Read", file_path="f", **arguments)
     assert (got.text, got.is_error) == (shown, False)
 
 
 @pytest.mark.req("T5")
-def test_default_limit(host: Client, root: Path) -> None:
-    """Without a limit 2,000 lines are shown, and how to read on."""
+def test_2000_lines_are_shown_without_a_limit(host: Client, root: Path) -> None:
     (root / "f").write_text("".join(f"{n}\n" for n in range(1, 5001)))
     lines = host.call("Read", file_path="f").text.split("\n")
     assert lines[1999] == "2000\t2000"
@@ -59,8 +57,7 @@ def test_default_limit(host: Client, root: Path) -> None:
 
 
 @pytest.mark.req("T5")
-def test_result_cap(host: Client, root: Path) -> None:
-    """A result has at most 100,000 bytes of lines; reading on from what the note says misses nothing."""
+def test_reading_on_after_the_cap_misses_nothing(host: Client, root: Path) -> None:
     wanted = [f"{n}" + "ж" * 700 for n in range(200)]
     (root / "f").write_text("\n".join(wanted))
     seen: list[str] = []
@@ -93,16 +90,14 @@ def test_result_cap(host: Client, root: Path) -> None:
         ("text".encode("utf-16"), {}, "iconv"),
     ),
 )
-def test_refusals(host: Client, root: Path, content: bytes, arguments: dict[str, int], words: str) -> None:
-    """What cannot be shown is an error that says why."""
+def test_refused_files_say_why(host: Client, root: Path, content: bytes, arguments: dict[str, int], words: str) -> None:
     (root / "f").write_bytes(content)
     got = host.call("Read", file_path="f", **arguments)
     assert got.is_error
     assert words in got.text
 
 
-def test_missing_file(host: Client, root: Path) -> None:
-    """A missing file is answered with names that are near it."""
+def test_a_missing_file_has_near_names(host: Client, root: Path) -> None:
     (root / "src").mkdir()
     (root / "src/Parser.py").touch()
     assert (
@@ -112,8 +107,7 @@ def test_missing_file(host: Client, root: Path) -> None:
     assert host.call("Read", file_path="src/Parser.py/x").is_error
 
 
-def test_folder_and_pipe(host: Client, root: Path) -> None:
-    """A folder is for LS; a named pipe does not block."""
+def test_folders_and_pipes_are_refused(host: Client, root: Path) -> None:
     os.mkfifo(root / "pipe")
     assert "use LS" in host.call("Read", file_path=".").text
     assert host.call("Read", file_path="pipe").text == "pipe is not a regular file."
@@ -123,8 +117,7 @@ def test_folder_and_pipe(host: Client, root: Path) -> None:
     ("content", "media_type"),
     ((PNG, "image/png"), (JPEG, "image/jpeg"), (b"GIF89a\x02\0\x02\0\0\0\0;", "image/gif"), (WEBP, "image/webp")),
 )
-def test_images(host: Client, root: Path, content: bytes, media_type: str) -> None:
-    """An image is known by its bytes, not its name, and comes as a block."""
+def test_an_image_is_known_by_its_bytes(host: Client, root: Path, content: bytes, media_type: str) -> None:
     (root / "picture.txt").write_bytes(content)
     (block,) = host.call("Read", file_path="picture.txt").blocks
     assert block["source"]["media_type"] == media_type
@@ -132,8 +125,7 @@ def test_images(host: Client, root: Path, content: bytes, media_type: str) -> No
 
 
 @pytest.mark.parametrize("name", ("a b", 'it\'s "x"', "two\nlines", "-n", "ж", "$(x)", "[a]*?"))
-def test_odd_names(host: Client, root: Path, name: str) -> None:
-    """A file is read whatever its name."""
+def test_a_file_is_read_whatever_its_name(host: Client, root: Path, name: str) -> None:
     (root / name).write_text("inside")
     got = host.call("Read", file_path=name)
     assert got.text == "1\tinside"
@@ -142,8 +134,7 @@ def test_odd_names(host: Client, root: Path, name: str) -> None:
 
 @pytest.mark.req("T4")
 @pytest.mark.parametrize("path", ("d/f", "./d//f", "d/../d/f", "{root}/d/f", "{root}/./d/f", "//{root}/d/f"))
-def test_ways_to_name_a_file(host: Client, root: Path, path: str) -> None:
-    """Absolute inside of the root or relative to it: the stamp always stands under the shortest relative name."""
+def test_a_stamp_stands_under_the_shortest_name(host: Client, root: Path, path: str) -> None:
     (root / "d").mkdir()
     (root / "d/f").write_text("x")
     got = host.call("Read", file_path=path.format(root=root))
@@ -151,8 +142,7 @@ def test_ways_to_name_a_file(host: Client, root: Path, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ("../secret", "d/../../secret", "/etc/passwd", "{root}/../secret", "{root}x", "a\0b"))
-def test_ways_out(host: Client, root: Path, path: str) -> None:
-    """No path leads out of the root."""
+def test_no_path_leads_out(host: Client, root: Path, path: str) -> None:
     (root / "../secret").write_text("secret")
     got = host.call("Read", file_path=path.format(root=root))
     assert got.is_error
@@ -160,8 +150,7 @@ def test_ways_out(host: Client, root: Path, path: str) -> None:
 
 
 @pytest.mark.parametrize("link", ("../secret", "/etc/passwd", "loop", "folder-out/secret"))
-def test_symlinks_out(host: Client, root: Path, link: str) -> None:
-    """No symlink leads out of the root, however it is reached."""
+def test_no_symlink_leads_out(host: Client, root: Path, link: str) -> None:
     (root / "../secret").write_text("secret")
     (root / "folder-out").symlink_to("..")
     (root / "loop").symlink_to("loop")
@@ -172,8 +161,7 @@ def test_symlinks_out(host: Client, root: Path, link: str) -> None:
     assert host.call("Read", file_path="folder-out/secret").is_error
 
 
-def test_symlinks_inside(host: Client, root: Path) -> None:
-    """Symlinks that stay inside are followed; the stamp stands under the name that was asked for."""
+def test_symlinks_inside_are_followed(host: Client, root: Path) -> None:
     (root / "f").write_text("x")
     (root / "link").symlink_to(root / "f")
     got = host.call("Read", file_path="link")
@@ -181,8 +169,7 @@ def test_symlinks_inside(host: Client, root: Path) -> None:
     assert got.stamps == {"link": host.call("Read", file_path="f").stamps["f"]}
 
 
-def test_root_reached_by_a_symlink(open_host: Callable[..., Client], root: Path) -> None:
-    """The root may be shown by a name that is a symlink."""
+def test_the_root_may_be_reached_by_a_symlink(open_host: Callable[..., Client], root: Path) -> None:
     (root / "f").write_text("x")
     shown = root.parent / "shown"
     shown.symlink_to(root)
@@ -193,8 +180,7 @@ def test_root_reached_by_a_symlink(open_host: Callable[..., Client], root: Path)
 
 
 @pytest.mark.req("T5")
-def test_huge_file(host: Client, root: Path) -> None:
-    """A slice at the beginning of a huge file, even one without lines, is neither loaded nor counted."""
+def test_the_beginning_of_a_huge_file_is_read_alone(host: Client, root: Path) -> None:
     with open(root / "huge", "wb") as file:
         file.write(b"first\n" + b"x" * 100_000)
         file.truncate(8 << 30)
@@ -208,8 +194,7 @@ def test_huge_file(host: Client, root: Path) -> None:
 
 @pytest.mark.req("T4")
 @pytest.mark.parametrize("end", (b"", b"\n", b"last"))
-def test_deep_slices_of_a_large_file(host: Client, root: Path, end: bytes) -> None:
-    """Lines are the same ones whether they are counted anew or not, in any order, short ones and very long ones."""
+def test_deep_slices_of_a_large_file_are_the_same_in_any_order(host: Client, root: Path, end: bytes) -> None:
     dice = random.Random(5)
     lengths = [9_000_000 if n % 900 == 450 else dice.choice((0, 1, 70, 300, 5_000)) for n in range(2_000)]
     lines = [str(n).encode() + b"x" * length for n, length in enumerate(lengths)]
@@ -231,7 +216,6 @@ def test_deep_slices_of_a_large_file(host: Client, root: Path, end: bytes) -> No
 @pytest.mark.long
 @pytest.mark.req("T4")
 def test_a_large_file_that_changes_is_counted_anew(host: Client, root: Path) -> None:
-    """What was counted belongs to the file as it was, though its size stays."""
     for first in (10_000_000, 100_000_000):
         (root / "f").write_text("\n".join(map(str, range(first, first + 18_000_000 // len(str(first))))) + "\n")
         time.sleep(0.2)
@@ -242,8 +226,7 @@ def test_a_large_file_that_changes_is_counted_anew(host: Client, root: Path) -> 
 
 @pytest.mark.long
 @pytest.mark.req("T4", "T5")
-def test_a_slice_far_inside_of_a_huge_file(host: Client, root: Path) -> None:
-    """What lies before it is counted once: afterwards a slice anywhere before costs no more than one at the front."""
+def test_lines_before_a_slice_are_counted_once(host: Client, root: Path) -> None:
     with open(root / "huge", "wb") as file:
         for _ in range(256):
             file.write(b"one line of a file that is larger than what anybody wants to hold\n" * 16_000)

@@ -205,7 +205,6 @@ ROWS = (*READ, *WRITE, *SEARCH)
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """One toolhost for all rows."""
     client = Client(tmp_path_factory.mktemp("reference"))
     yield client
     client.close()
@@ -254,8 +253,7 @@ def asked(call: str, at: str) -> tuple[str, dict[str, Any]]:
 
 @pytest.mark.req("T4", "T5")
 @every_row(("number", "row"), tuple(enumerate(ROWS)))
-def test_reference(desk: Client, number: int, row: Row) -> None:
-    """The answer is what the row says, and the files are what it says, to the byte."""
+def test_each_row_says_and_leaves_what_is_true(desk: Client, number: int, row: Row) -> None:
     at = f"{number:03}"
     folder = desk.root / at
     plant(folder, row.files)

@@ -20,7 +20,6 @@ def files(draw: st.DrawFn) -> bytes:
 
 @given(files(), files(), LINES)
 def test_all_but_the_target_stays(before: bytes, after: bytes, new: list[str]) -> None:
-    """The bytes before and after the target stay, whatever they are; the new lines hold what was asked for."""
     replacement = "\n".join(new)
     content, change = apply_edit(before + b"TARGET" + after, {"old_string": "TARGET", "new_string": replacement}, "f")
     assert content.startswith(before)
@@ -33,7 +32,6 @@ def test_all_but_the_target_stays(before: bytes, after: bytes, new: list[str]) -
 
 @given(files(), st.text("ab\n é", min_size=1, max_size=4), st.text("xy\n", max_size=4))
 def test_replace_all_leaves_none(content: bytes, old: str, new: str) -> None:
-    """After replacing all, the text is not to be found any more, and what it was said to be is true."""
     edit = {"old_string": old, "new_string": new, "replace_all": True}
     try:
         made, change = apply_edit(content, edit, "f")
@@ -47,8 +45,7 @@ def test_replace_all_leaves_none(content: bytes, old: str, new: str) -> None:
 
 
 @given(files())
-def test_an_edit_and_its_reverse(content: bytes) -> None:
-    """An edit within one line, and its reverse, give the file back."""
+def test_an_edit_and_its_reverse_give_the_file_back(content: bytes) -> None:
     start = b"TARGET" + content
     there, _ = apply_edit(start, {"old_string": "TARGET", "new_string": "GOAL"}, "f")
     back, _ = apply_edit(there, {"old_string": "GOAL", "new_string": "TARGET"}, "f")
@@ -115,7 +112,6 @@ def test_a_long_edit_keeps_the_ends_of_the_lines_around_its_changes() -> None:
 
 
 def test_an_empty_file_is_filled() -> None:
-    """An empty old_string fills a file that is empty or not there, and no other."""
     edit = {"old_string": "", "new_string": "x\n"}
     assert apply_edit(b"", edit, "f")[0] == apply_edit(None, edit, "f")[0] == b"x\n"
     with pytest.raises(Failure, match="not empty"):
@@ -140,13 +136,11 @@ def test_an_empty_file_is_filled() -> None:
     ),
 )
 def test_line_ends_change_where_an_edit_names_both(content: bytes, old: str, new: str, made: bytes) -> None:
-    """Only a call that names CRLF changes line ends: its bytes are those written. Others keep those of the file."""
     assert apply_edit(content, {"old_string": old, "new_string": new}, "f")[0] == made
 
 
 @pytest.mark.req("T4")
 @pytest.mark.parametrize(("old", "new", "made"), (("\r\n", "\n", b"a\nb\nc\n"), ("\n", "\r\n", b"a\r\nb\r\nc\r\n")))
-def test_all_line_ends_of_a_file_change(old: str, new: str, made: bytes) -> None:
-    """With replace_all, a file with both kinds of line ends gets one kind."""
+def test_replace_all_changes_all_line_ends(old: str, new: str, made: bytes) -> None:
     edit = {"old_string": old, "new_string": new, "replace_all": True}
     assert apply_edit(b"a\r\nb\nc\r\n", edit, "f")[0] == made

@@ -34,8 +34,7 @@ def tree(root: Path) -> Path:
     return root
 
 
-def test_ls(host: Client, tree: Path) -> None:
-    """One level, sorted, folders with a slash, symlinks with their target, hidden files included."""
+def test_ls_shows_one_level_sorted(host: Client, tree: Path) -> None:
     (tree / "link").symlink_to("top.py")
     (tree / "two\nlines").touch()
     names = [".git/", ".gitignore", "ignored/", "link -> top.py", "src/", "top.py", '"two\\nlines"', "with space.txt"]
@@ -43,8 +42,7 @@ def test_ls(host: Client, tree: Path) -> None:
     assert host.call("LS", path=str(tree / "src"), ignore=["*.py", ".h*"]).text == "deep/"
 
 
-def test_ls_bounds(host: Client, root: Path) -> None:
-    """A thousand entries at most, with a note; an empty folder says so; what is no folder is an error."""
+def test_ls_shows_a_thousand_entries_at_most(host: Client, root: Path) -> None:
     (root / "empty").mkdir()
     (root / "many").mkdir()
     for n in range(1003):
@@ -75,8 +73,7 @@ def test_ls_bounds(host: Client, root: Path) -> None:
         ({"pattern": "-x"}, ["No files found"]),
     ),
 )
-def test_glob(host: Client, tree: Path, arguments: dict[str, str], found: list[str]) -> None:
-    """Patterns are anchored at the folder; the newest comes first; hidden files are seen, git's own are not."""
+def test_glob_shows_the_newest_first(host: Client, tree: Path, arguments: dict[str, str], found: list[str]) -> None:
     got = host.call("Glob", **{name: value.replace("{root}", str(tree)) for name, value in arguments.items()})
     assert got.text.split("\n") == found
 
@@ -89,15 +86,13 @@ def test_glob(host: Client, tree: Path, arguments: dict[str, str], found: list[s
         ({"pattern": "*", "path": ".."}, "outside"),
     ),
 )
-def test_glob_errors(host: Client, tree: Path, arguments: dict[str, str], words: str) -> None:
-    """A bad pattern, and one that leads outside, are errors."""
+def test_a_bad_glob_is_an_error(host: Client, tree: Path, arguments: dict[str, str], words: str) -> None:
     got = host.call("Glob", **arguments)
     assert got.is_error
     assert words in got.text
 
 
-def test_glob_bounds(host: Client, root: Path) -> None:
-    """A hundred files at most, with a count of the others; a name takes one line."""
+def test_glob_shows_a_hundred_files_at_most(host: Client, root: Path) -> None:
     for n in range(130):
         (root / f"{n}").touch()
     (root / "new\nest").touch()
@@ -108,8 +103,7 @@ def test_glob_bounds(host: Client, root: Path) -> None:
     assert "31 more" in lines[100]
 
 
-def test_symlinks_are_not_followed(host: Client, root: Path) -> None:
-    """Neither Glob nor Grep leaves the root by a symlink."""
+def test_searches_follow_no_symlink(host: Client, root: Path) -> None:
     (root.parent / "secret.py").write_text("needle")
     (root / "out").symlink_to("..")
     (root / "file-out.py").symlink_to("../secret.py")
@@ -151,8 +145,7 @@ def test_symlinks_are_not_followed(host: Client, root: Path) -> None:
         ({"pattern": "needle", "head_limit": 0}, "src/a.py\nsrc/deep/c.ts\nwith space.txt"),
     ),
 )
-def test_grep(host: Client, tree: Path, arguments: dict[str, Any], found: str) -> None:
-    """Ripgrep's modes, filters and context; ordered by path; git's own files and ignored ones left out."""
+def test_grep_has_ripgreps_modes_and_order(host: Client, tree: Path, arguments: dict[str, Any], found: str) -> None:
     got = host.call("Grep", options=arguments)
     assert (got.text, got.is_error) == (found, False)
 
@@ -170,8 +163,7 @@ def test_grep(host: Client, tree: Path, arguments: dict[str, Any], found: str) -
         ({"pattern": "a\0"}, "NUL"),
     ),
 )
-def test_grep_errors(host: Client, tree: Path, arguments: dict[str, str], words: str) -> None:
-    """What ripgrep refuses comes back in its own words, without advice that no input can follow."""
+def test_ripgreps_refusals_are_told(host: Client, tree: Path, arguments: dict[str, str], words: str) -> None:
     got = host.call("Grep", **arguments)
     assert got.is_error
     assert words in got.text
@@ -179,8 +171,7 @@ def test_grep_errors(host: Client, tree: Path, arguments: dict[str, str], words:
 
 
 @pytest.mark.req("T5", "X4")
-def test_grep_bounds(host: Client, root: Path) -> None:
-    """250 lines, 500 characters a line and 100 kB: whatever is searched, the answer stays small."""
+def test_an_answer_of_grep_stays_small(host: Client, root: Path) -> None:
     (root / "lines").write_text("needle\n" * 100_000)
     (root / "long").write_text("needle" + "x" * 1_000_000)
     default = host.call("Grep", pattern="needle", output_mode="content", path="lines").text.split("\n")
@@ -193,7 +184,6 @@ def test_grep_bounds(host: Client, root: Path) -> None:
 
 
 def test_grep_is_deterministic(host: Client, root: Path) -> None:
-    """Equal searches of a large tree give equal answers."""
     for n in range(300):
         (root / f"{n % 7}").mkdir(exist_ok=True)
         (root / f"{n % 7}/{n}").write_text("needle\n" * (n % 5))
@@ -202,7 +192,6 @@ def test_grep_is_deterministic(host: Client, root: Path) -> None:
 
 
 def test_grep_orders_few_and_many_alike(host: Client, root: Path) -> None:
-    """Names come ordered by their parts, whether all were found first or the search ended early."""
     for n in range(2100):
         (root / f"d{n % 3}").mkdir(exist_ok=True)
         (root / f"d{n % 3}/{n:04}").write_text("needle" if n % 9 == 0 else "all")
@@ -216,7 +205,6 @@ def test_grep_orders_few_and_many_alike(host: Client, root: Path) -> None:
 @pytest.mark.req("T4")
 @pytest.mark.parametrize("odd", ("plain", "new\nline"))
 def test_grep_orders_lines_as_ripgrep_does(host: Client, root: Path, odd: str) -> None:
-    """Lines and counts from all processors come in the order of an ordered search, which is used for context."""
     for n, name in enumerate(("b:1:x/z", "b", "a.b", "a/b", "a/0", "a b/-2-", "é", odd)):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("needle 1\n\nneedle 2\n" * n)
@@ -227,6 +215,5 @@ def test_grep_orders_lines_as_ripgrep_does(host: Client, root: Path, odd: str) -
     assert counted == "a/0:8\na/b:6\na b/-2-:10\na.b:4"
 
 
-def test_without_ripgrep(open_host: Callable[..., Client]) -> None:
-    """Where ripgrep is missing the error says so."""
+def test_a_missing_ripgrep_is_said(open_host: Callable[..., Client]) -> None:
     assert "not installed" in open_host(rg="no-such-program").call("Grep", pattern="x").text

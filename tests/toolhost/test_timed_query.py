@@ -6,14 +6,12 @@ import time
 from bot.toolhost.processes import TimedQueries
 
 
-def test_an_answer_that_comes() -> None:
-    """What is answered in time is given, one question after another."""
+def test_answers_in_time_are_given() -> None:
     queries = TimedQueries(5.0)
     assert [queries.answer(lambda n=n: n) for n in (1, 2)] == [1, 2]  # type: ignore[misc]
 
 
-def test_a_question_that_is_held_up() -> None:
-    """It is given up in time; until it is answered nothing else is asked, and afterwards all is as before."""
+def test_a_question_that_is_held_up_is_given_up() -> None:
     held = threading.Event()
     queries = TimedQueries(0.1)
     began = time.monotonic()

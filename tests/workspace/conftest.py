@@ -14,7 +14,6 @@ from tests.workspace.ground import NAME, TOKEN, Repository, make_repository
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository that is only ever copied."""
     return make_repository(tmp_path_factory.mktemp("template") / "repo").path
 
 
@@ -43,13 +42,6 @@ async def workspace(repository: Repository, tmp_path: Path, template: Path, mirr
     return made
 
 
-@pytest.fixture
-def marker(tmp_path: Path) -> Path:
-    folder = tmp_path / "outside"
-    folder.mkdir()
-    return folder
-
-
 @pytest.fixture(scope="session")
 def bare_template(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Path:
     """The same repository as a server keeps it, which is only ever copied."""
@@ -60,12 +52,10 @@ def bare_template(tmp_path_factory: pytest.TempPathFactory, template: Path) -> P
 
 @pytest.fixture
 def bare(bare_template: Path, tmp_path: Path) -> Repository:
-    """The repository on the server."""
     return Repository(shutil.copytree(bare_template, tmp_path / "site" / NAME))
 
 
 @pytest.fixture
 def site(bare: Repository, tmp_path: Path) -> Iterator[Site]:
-    """The server, which takes one token."""
     with served(tmp_path / "site", TOKEN) as site:
         yield site

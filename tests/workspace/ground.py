@@ -96,7 +96,6 @@ def order(branch: str = "plangate/run-x-00000001", message: str = "Do it", reque
 
 
 async def begin(workspace: GitWorkspace, repository: Repository, work: Work) -> Checkout:
-    """Return a checkout with some work done in it."""
     checkout = await workspace.checkout("main", repository.head)
     work(Path(checkout.path))
     return checkout
@@ -105,7 +104,6 @@ async def begin(workspace: GitWorkspace, repository: Repository, work: Work) -> 
 async def publish(
     workspace: GitWorkspace, repository: Repository, work: Work, scope: tuple[str, ...] = ()
 ) -> PushedWork:
-    """Do some work and publish it."""
     checkout = await begin(workspace, repository, work)
     return await workspace.publish(approved(checkout.base, scope), checkout, order())
 

@@ -22,7 +22,6 @@ async def mirror(repository: Repository, tmp_path: Path) -> Mirror:
 
 
 def put(repository: Repository, kind: str, data: bytes) -> str:
-    """Write any object into a repository, faults included."""
     whole = f"{kind} {len(data)}\0".encode() + data
     oid = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
     target = repository.path / ".git" / "objects" / oid[:2] / oid[2:]
@@ -39,7 +38,6 @@ def commit_of(repository: Repository, tree: str, who: bytes = b"A <a@b> 1 +0000"
 
 
 async def test_history_comes_along(mirror: Mirror, repository: Repository) -> None:
-    """A commit brings its history, and a second fetch brings the next one."""
     first = repository.head
     await mirror.ensure(first)
     second = repository.commit(src__a_dot_py="a = 2\n", CLAUDE_dot_md="be kind")
@@ -49,8 +47,7 @@ async def test_history_comes_along(mirror: Mirror, repository: Repository) -> No
     assert await mirror.read(first, "CLAUDE.md") is None
 
 
-async def test_known_commit_needs_no_source(mirror: Mirror, repository: Repository) -> None:
-    """A commit that is there is not fetched again: the repository may be gone."""
+async def test_a_known_commit_needs_no_source(mirror: Mirror, repository: Repository) -> None:
     head = repository.head
     await mirror.ensure(head)
     repository.path.rename(repository.path.with_name("gone"))
@@ -58,8 +55,7 @@ async def test_known_commit_needs_no_source(mirror: Mirror, repository: Reposito
     assert await mirror.read(head, "src/b.py") == b"b = 1\n"
 
 
-async def test_read_bounds(mirror: Mirror, repository: Repository) -> None:
-    """Too long, a folder, missing, a strange path: no file. A link is followed, but never out of the repository."""
+async def test_links_are_read_but_never_out_of_the_repository(mirror: Mirror, repository: Repository) -> None:
     (repository.path / "out").symlink_to("/etc/passwd")
     head = repository.commit(big="x" * 2000)
     await mirror.ensure(head)
@@ -70,24 +66,21 @@ async def test_read_bounds(mirror: Mirror, repository: Repository) -> None:
         assert await mirror.read(head, path) is None
 
 
-async def test_unknown_commit(mirror: Mirror) -> None:
-    """A commit that the repository does not have is a wrong usage."""
+async def test_a_commit_that_a_repository_lacks_is_a_wrong_usage(mirror: Mirror) -> None:
     with pytest.raises(Misconfigured, match="has no commit"):
         await mirror.ensure(CommitId("0" * 39 + "1"))
 
 
 @pytest.mark.req("G1")
 @pytest.mark.parametrize("name", ("HEAD", "--upload-pack=touch x", "main", "-x", "A" * 40, ""))
-async def test_no_commit_id(name: str, mirror: Mirror) -> None:
-    """Nothing but a full commit id is handed to git."""
+async def test_only_a_full_commit_id_is_handed_to_git(name: str, mirror: Mirror) -> None:
     with pytest.raises(Refused, match="not a commit id"):
         await mirror.ensure(CommitId(name))
 
 
 @pytest.mark.req("G2")
 @pytest.mark.parametrize("name", (b".git", b".GIT", b"git~1", b"..", b"a/b", b".g\xe2\x80\x8cit"))
-async def test_dangerous_tree(name: bytes, mirror: Mirror, repository: Repository) -> None:
-    """A tree with a name that means .git or leads elsewhere is refused."""
+async def test_a_tree_with_a_dangerous_name_is_refused(name: bytes, mirror: Mirror, repository: Repository) -> None:
     blob = put(repository, "blob", b"x")
     tree = put(repository, "tree", b"100644 " + name + b"\0" + bytes.fromhex(blob))
     with pytest.raises(Refused, match="dangerous object"):
@@ -95,8 +88,7 @@ async def test_dangerous_tree(name: bytes, mirror: Mirror, repository: Repositor
 
 
 @pytest.mark.req("G2")
-async def test_dangerous_modules(mirror: Mirror, repository: Repository) -> None:
-    """A .gitmodules whose address is an option is refused."""
+async def test_modules_whose_address_is_an_option_are_refused(mirror: Mirror, repository: Repository) -> None:
     blob = put(repository, "blob", b'[submodule "x"]\n\tpath = x\n\turl = --upload-pack=evil\n')
     tree = put(repository, "tree", b"100644 .gitmodules\0" + bytes.fromhex(blob))
     with pytest.raises(Refused, match="dangerous object"):
@@ -107,22 +99,19 @@ OLD_FAULTS = (b"A <a@b> 1 +051800", b"A a@b> 1 +0000", b"A<a@b> 1 +0000", b"A <a
 
 
 @pytest.mark.parametrize("who", OLD_FAULTS)
-async def test_old_faults_of_people(who: bytes, mirror: Mirror, repository: Repository) -> None:
-    """The odd names and dates of old histories do no harm and are taken."""
+async def test_odd_names_and_dates_of_history_are_taken(who: bytes, mirror: Mirror, repository: Repository) -> None:
     tree = repository.git("rev-parse", "HEAD^{tree}")
     await mirror.ensure(commit_of(repository, tree, who))
 
 
-async def test_old_faults_of_trees(mirror: Mirror, repository: Repository) -> None:
-    """So are the zero-padded modes of old trees."""
+async def test_zero_padded_modes_of_old_trees_are_taken(mirror: Mirror, repository: Repository) -> None:
     blob = put(repository, "blob", b"x")
     inner = put(repository, "tree", b"100644 f\0" + bytes.fromhex(blob))
     tree = put(repository, "tree", b"040000 d\0" + bytes.fromhex(inner))
     await mirror.ensure(commit_of(repository, tree))
 
 
-async def test_shallow(repository: Repository, tmp_path: Path) -> None:
-    """A shallow repository can be worked on: what is cut off is known to be, in the checkout and when publishing."""
+async def test_a_shallow_repository_can_be_worked_on(repository: Repository, tmp_path: Path) -> None:
     repository.commit(a="1")
     repository.git("clone", "-q", "--depth=1", f"file://{repository.path}", str(tmp_path / "shallow"))
     shallow = Repository(tmp_path / "shallow")
@@ -136,8 +125,7 @@ async def test_shallow(repository: Repository, tmp_path: Path) -> None:
 
 
 @pytest.mark.req("K10")
-async def test_the_beginnings_of_files(mirror: Mirror, repository: Repository) -> None:
-    """Many files are asked for at once; of a very large one nothing is read, and a link never leads out."""
+async def test_the_beginnings_of_many_files_are_read_at_once(mirror: Mirror, repository: Repository) -> None:
     for name, target in (("AGENTS.md", "src/a.py"), ("out", "/etc/passwd"), ("lost", "gone"), ("ring", "ring")):
         (repository.path / name).symlink_to(target)
     (repository.path / "a blob 5").write_text("odd\n")
@@ -157,7 +145,6 @@ async def test_the_beginnings_of_files(mirror: Mirror, repository: Repository) -
 
 @pytest.mark.req("K11")
 async def test_the_top_level_and_the_newest_commits(mirror: Mirror, repository: Repository) -> None:
-    """Folders end with a slash; commits come newest first, each on one line, as many as there are."""
     for number in range(3):
         repository.git(
             "commit", "-q", "--allow-empty", "-m", f"Step {number}\n\nbody", "--date", "2026-01-02T03:04:05Z"
@@ -172,7 +159,6 @@ async def test_the_top_level_and_the_newest_commits(mirror: Mirror, repository: 
 
 @pytest.mark.req("G4")
 async def test_symbolic_links_of_a_commit_are_known(mirror: Mirror, repository: Repository) -> None:
-    """Each with what it holds, in whatever folder and with whatever name."""
     (repository.path / ".claude").mkdir()
     (repository.path / ".claude" / "skills").symlink_to("../skills")
     (repository.path / "odd \u00e4\n").symlink_to("nowhere\nat all")

@@ -23,14 +23,11 @@ from tests.workspace.test_upkeep import DAMAGES
 
 PAST, NOW = "what it was\n", "what it is\n"
 
-TOP = Path(__file__).parents[2]
-
 pytestmark = pytest.mark.req("G2")
 
 
 @pytest.fixture
 def repository(repository: Repository) -> Repository:
-    """One file of it was another one once."""
     repository.commit(changing=PAST)
     repository.commit(changing=NOW)
     return repository
@@ -38,7 +35,6 @@ def repository(repository: Repository) -> Repository:
 
 @pytest.fixture
 def bare(bare: Repository, repository: Repository) -> Repository:
-    """On a server that knows filters, as GitHub does."""
     repository.git("push", "-q", str(bare.path), "main")
     bare.git("config", "uploadpack.allowFilter", "true")
     return bare
@@ -55,7 +51,6 @@ def remote(source: RemoteRepository, tmp_path: Path) -> GitWorkspace:
 
 
 def git(mirror: Mirror, *arguments: str) -> int:
-    """Run git in a mirror, where it fetches nothing, and give how it ended."""
     environment = {"GIT_NO_LAZY_FETCH": "1", "PATH": os.environ["PATH"]}
     return subprocess.run(
         ["git", *arguments], cwd=mirror.path, env=environment, capture_output=True, check=False
@@ -63,12 +58,10 @@ def git(mirror: Mirror, *arguments: str) -> int:
 
 
 def holds(mirror: Mirror, revision: str) -> bool:
-    """Return whether a mirror has an object, without fetching it."""
     return git(mirror, "cat-file", "-e", revision) == 0
 
 
-async def test_only_contents_that_are_used(remote: GitWorkspace, bare: Repository) -> None:
-    """The history is there, and the contents of the commit that is worked on; those of the past are not."""
+async def test_only_contents_that_are_used_are_fetched(remote: GitWorkspace, bare: Repository) -> None:
     await remote.checkout("main", bare.head)
     assert holds(remote.mirror, f"{bare.head}:changing")
     assert holds(remote.mirror, f"{bare.head}~1")
@@ -76,16 +69,14 @@ async def test_only_contents_that_are_used(remote: GitWorkspace, bare: Repositor
 
 
 @pytest.mark.long
-async def test_commit_of_the_past(remote: GitWorkspace, bare: Repository) -> None:
-    """A checkout of another commit has the contents of that one fetched first."""
+async def test_contents_of_a_past_commit_are_fetched_for_its_checkout(remote: GitWorkspace, bare: Repository) -> None:
     await remote.checkout("now", bare.head)
     then = await remote.checkout("then", CommitId(bare.git("rev-parse", "HEAD~1")))
     assert (Path(then.path) / "changing").read_text() == PAST
 
 
 @pytest.mark.long
-async def test_known_commit_needs_no_server(remote: GitWorkspace, site: Site, bare: Repository) -> None:
-    """What is there in full is checked out again and again without a word to the server."""
+async def test_a_known_commit_needs_no_server(remote: GitWorkspace, site: Site, bare: Repository) -> None:
     await remote.checkout("first", bare.head)
     seen = len(site.seen)
     again = await remote.checkout("second", bare.head)
@@ -93,8 +84,7 @@ async def test_known_commit_needs_no_server(remote: GitWorkspace, site: Site, ba
     assert len(site.seen) == seen
 
 
-async def test_contents_of_the_past_in_a_sandbox(remote: GitWorkspace, site: Site, bare: Repository) -> None:
-    """A command in the sandbox reads the history; where it needs contents of the past it is told so, and none come."""
+async def test_a_sandbox_is_told_what_contents_are_missing(remote: GitWorkspace, site: Site, bare: Repository) -> None:
     host = await remote.open(await remote.checkout("main", bare.head), Access.WRITE)
     seen = len(site.seen)
     log = await host.call("Bash", {"command": "git log --oneline | wc -l; git diff --stat; git status --short"})
@@ -108,15 +98,15 @@ async def test_contents_of_the_past_in_a_sandbox(remote: GitWorkspace, site: Sit
 
 
 @pytest.mark.long
-async def test_published(remote: GitWorkspace, bare: Repository) -> None:
-    """What was done is pushed from a mirror that lacks contents of the past."""
+async def test_work_is_pushed_from_a_mirror_without_the_past(remote: GitWorkspace, bare: Repository) -> None:
     published = await publish(remote, bare, write(changing="what it will be\n", new="x"))
     assert bare.git("show", f"{published.branch}:changing") == "what it will be"
     assert bare.git("rev-parse", f"{published.commit}^") == bare.head
 
 
-async def test_published_when_the_branch_has_moved(remote: GitWorkspace, bare: Repository, tmp_path: Path) -> None:
-    """Nothing of the past is sent where the base is no branch's head any more: that it is there is asked first."""
+async def test_work_is_published_though_the_branch_moved(
+    remote: GitWorkspace, bare: Repository, tmp_path: Path
+) -> None:
     base = bare.head
     checkout = await remote.checkout("main", base)
     write(new="x")(Path(checkout.path))
@@ -128,8 +118,9 @@ async def test_published_when_the_branch_has_moved(remote: GitWorkspace, bare: R
 
 
 @pytest.mark.long
-async def test_kept_work(remote: GitWorkspace, bare: Repository, source: RemoteRepository, tmp_path: Path) -> None:
-    """Work that was kept is laid over a checkout on another machine, whose mirror is as partial."""
+async def test_kept_work_is_laid_over_another_partial_checkout(
+    remote: GitWorkspace, bare: Repository, source: RemoteRepository, tmp_path: Path
+) -> None:
     checkout = await remote.checkout("main", bare.head)
     write(changing="half done\n")(Path(checkout.path))
     kept = await remote.keep(checkout)
@@ -139,8 +130,7 @@ async def test_kept_work(remote: GitWorkspace, bare: Repository, source: RemoteR
 
 
 @pytest.mark.long
-async def test_server_without_filters(remote: GitWorkspace, bare: Repository) -> None:
-    """A server that knows no filters sends everything, and the work goes on as well."""
+async def test_a_server_without_filters_sends_everything(remote: GitWorkspace, bare: Repository) -> None:
     bare.git("config", "uploadpack.allowFilter", "false")
     published = await publish(remote, bare, write(new="x"))
     assert bare.git("show", f"{published.branch}:new") == "x"
@@ -148,8 +138,7 @@ async def test_server_without_filters(remote: GitWorkspace, bare: Repository) ->
 
 @pytest.mark.soak
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-async def test_damage_heals(damage: Callable[[Path], None], remote: GitWorkspace, bare: Repository) -> None:
-    """Whatever a crash left of a partial mirror, the next checkout is whole."""
+async def test_a_partial_mirror_heals(damage: Callable[[Path], None], remote: GitWorkspace, bare: Repository) -> None:
     await remote.checkout("before", bare.head)
     damage(remote.mirror.path)
     again = await remote.checkout("again", bare.head)
@@ -168,10 +157,9 @@ asyncio.run(GitWorkspace.on(source, Path(data)).checkout("main", commit))
 """
 
 
-async def test_killed_between_history_and_contents(
+async def test_a_killed_fetch_does_not_count(
     remote: GitWorkspace, site: Site, bare: Repository, tmp_path: Path
 ) -> None:
-    """A commit whose contents were being fetched when the process was killed does not count as being there."""
     content = bare.git("rev-parse", "HEAD:changing").encode()
     program = forks.script(KILLED).read_lines(site.url(NAME), TOKEN, str(tmp_path / "data"), bare.head)
     with program as (other, _):
@@ -184,8 +172,7 @@ async def test_killed_between_history_and_contents(
 
 
 @pytest.mark.long
-async def test_many_processes(source: RemoteRepository, bare: Repository, tmp_path: Path) -> None:
-    """Several that need the same repository at a time all get it whole."""
+async def test_many_processes_get_it_whole(source: RemoteRepository, bare: Repository, tmp_path: Path) -> None:
     workspaces = [GitWorkspace.on(source, tmp_path / "data") for _ in range(4)]
     names = enumerate(workspaces)
     trees = await asyncio.gather(*(each.checkout(f"c{number}", bare.head) for number, each in names))
@@ -193,8 +180,7 @@ async def test_many_processes(source: RemoteRepository, bare: Repository, tmp_pa
 
 
 @pytest.mark.long
-async def test_upkeep(remote: GitWorkspace, bare: Repository) -> None:
-    """A partial mirror that is packed again neither fetches nor loses anything."""
+async def test_a_partial_mirror_is_packed_without_fetching(remote: GitWorkspace, bare: Repository) -> None:
     await remote.checkout("before", bare.head)
     assert git(remote.mirror, "gc", "-q", "--prune=now") == 0
     assert not holds(remote.mirror, f"{bare.head}~1:changing")
@@ -202,8 +188,7 @@ async def test_upkeep(remote: GitWorkspace, bare: Repository) -> None:
     assert (Path(again.path) / "changing").read_text() == NOW
 
 
-async def test_local_repository_that_is_partial(bare: Repository, tmp_path: Path) -> None:
-    """A person's own clone that lacks contents of the past can be worked on: nobody asks for them."""
+async def test_a_partial_clone_of_a_person_can_be_worked_on(bare: Repository, tmp_path: Path) -> None:
     address = f"file://{bare.path}"
     bare.git("clone", "-q", "--filter=blob:none", address, str(tmp_path / "clone"))
     clone = Repository(tmp_path / "clone")
@@ -213,8 +198,7 @@ async def test_local_repository_that_is_partial(bare: Repository, tmp_path: Path
 
 
 @pytest.mark.long
-async def test_local_repository_that_lacks_what_is_worked_on(bare: Repository, tmp_path: Path) -> None:
-    """A person's own clone that has only some folders of its HEAD is refused with the cure, and works after it."""
+async def test_a_clone_that_lacks_files_is_refused_with_the_cure(bare: Repository, tmp_path: Path) -> None:
     address = f"file://{bare.path}"
     bare.git("clone", "-q", "--filter=blob:none", "--sparse", address, str(tmp_path / "clone"))
     clone = Repository(tmp_path / "clone")

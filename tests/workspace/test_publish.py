@@ -1,24 +1,28 @@
-"""Publishing: what a hostile tree may and may not become, and that the same order gives the same commit."""
+"""Publishing: what a tree becomes, whose the commits are, how they are signed, and what branches get."""
 
 import os
 import shutil
-import socket
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bot.core.errors import Conflict, OutOfScope, Refused
+from bot.core.errors import Conflict, Misconfigured, OutOfScope, Refused
+from bot.core.turn import Actor
 from bot.core.work import CommitOrder
 from bot.ports import Access
 from bot.workspace.local_repository import LocalRepository
+from bot.workspace.publish import Committer, Publishing, check_key
+from bot.workspace.remote import refusal
 from bot.workspace.workspace import GitWorkspace
 from tests.rows import every_row
-from tests.workspace.ground import Repository, Work, approved, begin, make_repository, order, publish, write
+from tests.workspace.ground import Repository, approved, begin, order, publish, write
+from tests.workspace.museum.exhibits import TREE
+from tests.workspace.museum.tour import shell
 
 
-async def test_branch(workspace: GitWorkspace, repository: Repository) -> None:
-    """A new branch holds the work on top of the base; work tree, index, HEAD and the uncommitted stay as they were."""
+async def test_a_new_branch_holds_the_work_and_all_else_stays(workspace: GitWorkspace, repository: Repository) -> None:
     (repository.path / "src" / "b.py").write_text("mine, uncommitted")
     before = (repository.git("status", "--porcelain", "--branch"), repository.head)
 
@@ -39,9 +43,7 @@ async def test_branch(workspace: GitWorkspace, repository: Repository) -> None:
     assert list((workspace.publisher.folder).iterdir()) == []
 
 
-async def test_modes(workspace: GitWorkspace, repository: Repository) -> None:
-    """The executable bit and links are kept, setuid is not."""
-
+async def test_modes_and_links_are_kept_and_setuid_is_not(workspace: GitWorkspace, repository: Repository) -> None:
     def work(tree: Path) -> None:
         (tree / "tool").write_text("#!/bin/sh\n")
         (tree / "tool").chmod(0o4755)
@@ -61,9 +63,7 @@ async def test_modes(workspace: GitWorkspace, repository: Repository) -> None:
     )
 
 
-async def test_folder_and_file_change_places(workspace: GitWorkspace, repository: Repository) -> None:
-    """A folder that becomes a file, and a file that becomes a folder, are published as they are."""
-
+async def test_a_folder_and_a_file_may_change_places(workspace: GitWorkspace, repository: Repository) -> None:
     def work(tree: Path) -> None:
         for name in ("a.py", "b.py"):
             (tree / "src" / name).unlink()
@@ -80,8 +80,7 @@ async def test_folder_and_file_change_places(workspace: GitWorkspace, repository
 
 
 @pytest.mark.req("E3")
-async def test_same_order_same_commit(workspace: GitWorkspace, repository: Repository, tmp_path: Path) -> None:
-    """Publishing again, here and after a restart, gives the same commit and changes nothing."""
+async def test_one_order_gives_one_commit(workspace: GitWorkspace, repository: Repository, tmp_path: Path) -> None:
     checkout = await begin(workspace, repository, write(new="x"))
     first = await workspace.publish(approved(checkout.base), checkout, order())
     again = await workspace.publish(approved(checkout.base), checkout, order())
@@ -91,8 +90,7 @@ async def test_same_order_same_commit(workspace: GitWorkspace, repository: Repos
 
 
 @pytest.mark.req("G3")
-async def test_taken_branch(workspace: GitWorkspace, repository: Repository) -> None:
-    """A branch that holds something else is a Conflict, and stays as it was."""
+async def test_a_branch_with_something_else_is_a_conflict(workspace: GitWorkspace, repository: Repository) -> None:
     checkout = await begin(workspace, repository, write(new="x"))
     repository.git("branch", order().branch)
     with pytest.raises(Conflict, match="holds something else"):
@@ -100,15 +98,13 @@ async def test_taken_branch(workspace: GitWorkspace, repository: Repository) -> 
     assert repository.git("rev-parse", order().branch) == repository.head
 
 
-async def test_branch_in_the_way(workspace: GitWorkspace, repository: Repository) -> None:
-    """A branch named like our folder of branches is named as what is in the way."""
+async def test_a_branch_in_the_way_is_named(workspace: GitWorkspace, repository: Repository) -> None:
     repository.git("branch", "plangate")
     with pytest.raises(Refused, match=r"cannot be made.*rename the branch"):
         await publish(workspace, repository, write(new="x"))
 
 
-async def test_ignored(workspace: GitWorkspace, repository: Repository) -> None:
-    """What the tree's own .gitignore leaves out is left out, whatever it is, but not what the base tracks."""
+async def test_what_gitignore_names_is_left_out_if_untracked(workspace: GitWorkspace, repository: Repository) -> None:
     (repository.path / ".gitignore").write_text("*.log\n/build/\nsrc/b.py\n")
     repository.git("add", "-A", "-f")
     repository.git("commit", "-qm", "ignore")
@@ -125,8 +121,6 @@ async def test_ignored(workspace: GitWorkspace, repository: Repository) -> None:
 
 
 async def test_excludes_of_the_checkout_do_not_count(workspace: GitWorkspace, repository: Repository) -> None:
-    """What an agent writes into its git directory hides nothing from the publisher, and runs nothing."""
-
     def work(tree: Path) -> None:
         (tree / ".git" / "info").mkdir(exist_ok=True)
         (tree / ".git" / "info" / "exclude").write_text("*\n")
@@ -137,108 +131,31 @@ async def test_excludes_of_the_checkout_do_not_count(workspace: GitWorkspace, re
     assert published.paths == (".gitattributes", "new")
 
 
-async def test_line_ends(workspace: GitWorkspace, repository: Repository) -> None:
-    """Text that only its line ends tell from the base is no change where the attributes say so."""
+async def test_line_ends_are_no_change_where_attributes_say_so(workspace: GitWorkspace, repository: Repository) -> None:
     (repository.path / ".gitattributes").write_text("* text eol=crlf\n")
     repository.commit()
     with pytest.raises(Refused, match="changed nothing"):
         await publish(workspace, repository, lambda tree: None)
 
 
-def fifo(tree: Path) -> None:
-    os.mkfifo(tree / "pipe")
-
-
-def unix_socket(tree: Path) -> None:
-    here = Path.cwd()
-    os.chdir(tree)
-    try:
-        with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind("sock")
-    finally:
-        os.chdir(here)
-
-
-def link(name: str, target: str) -> Work:
-    def work(tree: Path) -> None:
-        (tree / name).symlink_to(target)
-
-    return work
-
-
-def chain(tree: Path) -> None:
-    """Two links that each look harmless; together they lead out."""
-    (tree / "a" / "b").mkdir(parents=True)
-    (tree / "a" / "b" / "top").symlink_to("../..")
-    (tree / "out").symlink_to("a/b/top/../x")
-
-
-def large(tree: Path) -> None:
-    with (tree / "large").open("wb") as file:
-        file.truncate(50_000_001)
-
-
-def raw_name(tree: Path) -> None:
-    (Path(os.fsdecode(os.fsencode(tree) + b"/bad\xff"))).write_text("x")
-
-
-def nested(tree: Path) -> None:
-    make_repository(tree / "nested")
-
-
-REFUSED: dict[str, tuple[Work, str]] = {
-    "link to a file of the machine": (link("out", "/etc/passwd"), "out: it is a link that leads out"),
-    "link upwards": (link("out", "../x"), "leads out"),
-    "link far upwards": (link("src/out", "../../x"), "leads out"),
-    "link down and up": (link("out", "src/../../x"), "leads out"),
-    "link into git": (link("out", ".git/config"), "leads out"),
-    "link into git by case": (link("out", "src/../.GIT/config"), "leads out"),
-    "link to itself": (link("out", "out"), "leads out"),
-    "chain of links": (chain, "out: it is a link that leads out"),
-    "pipe": (fifo, "pipe: it is a socket, a pipe or a device"),
-    "socket": (unix_socket, "sock: it is a socket"),
-    "large file": (large, "50 MB"),
-    "repository inside": (nested, "nested/.git: its name means .git"),
-    ".GIT": (write(_dot_GIT__config="x"), "means .git"),
-    ".Git in a folder": (write(src___dot_Git__config="x"), "means .git"),
-    ".git as a file": (write(src___dot_git="gitdir: /x"), "means .git"),
-    "git~1": (write(**{"git~1": "x"}), "means .git"),
-    ".git with a dot": (write(**{".git.": "x"}), "means .git"),
-    ".git with a blank": (write(**{".git ": "x"}), "means .git"),
-    ".git as a stream": (write(**{".git::$INDEX_ALLOCATION": "x"}), "means .git"),
-    ".git with an ignorable": (write(**{".g\u200cit": "x"}), "means .git"),
-    ".git in full width": (write(**{"．ｇｉｔ": "x"}), "means .git"),
-    "device of Windows": (write(**{"src/nul.txt": "x"}), "cannot be had on Windows"),
-    "stream of Windows": (write(**{"a:b": "x"}), "cannot be had on Windows"),
-    "backslash": (write(**{"a\\b": "x"}), "cannot be had on Windows"),
-    "blank at the end": (write(**{"a ": "x"}), "cannot be had on Windows"),
-    "new line": (write(**{"a\nb": "x"}), "cannot be had on Windows"),
-    "invisible": (write(**{"a\u202eb": "x"}), "invisible"),
-    "no UTF-8": (raw_name, "no UTF-8"),
-    "same name in another case": (write(readme_dot_md="x"), "same name on other systems"),
-    "nothing": (lambda tree: None, "changed nothing"),
-}
-
-
 @pytest.mark.req("G1")
-@every_row("what", REFUSED)
-async def test_refused(what: str, workspace: GitWorkspace, repository: Repository, tmp_path: Path) -> None:
-    """It is refused by name, and no branch is made."""
-    work, said = REFUSED[what]
+@every_row("name", [name for name, exhibit in TREE.items() if exhibit.judged])
+async def test_what_may_not_be_published_is_refused_by_name(
+    name: str, workspace: GitWorkspace, repository: Repository, tmp_path: Path
+) -> None:
     checkout = await workspace.checkout("main", repository.head)
     copied = replace(checkout, path=str(shutil.copytree(checkout.path, tmp_path / "copy", symlinks=True)))
-    work(Path(copied.path))
+    shell(Path(copied.path), TREE[name].script)
     try:
         with pytest.raises(Refused) as caught:
             await workspace.publisher.publish(approved(checkout.base), copied, order())
     finally:
         shutil.rmtree(copied.path)
-    assert said in str(caught.value)
+    assert TREE[name].refused in str(caught.value)
     assert not (repository.path / ".git/refs/heads/plangate").exists()
 
 
 async def test_odd_names_of_the_base_may_change(workspace: GitWorkspace, repository: Repository) -> None:
-    """A name that would be refused as a new one is no reason when the repository has it already."""
     (repository.path / "aux.txt").write_text("1")
     (repository.path / "out").symlink_to("/etc/passwd")
     repository.commit()
@@ -246,9 +163,9 @@ async def test_odd_names_of_the_base_may_change(workspace: GitWorkspace, reposit
     assert published.paths == ("aux.txt",)
 
 
-async def test_large_file_of_the_base(workspace: GitWorkspace, repository: Repository) -> None:
-    """A file beyond the limit that the base has already is no reason, as long as it stays as it is."""
-    large(repository.path)
+async def test_a_large_file_of_the_base_may_stay(workspace: GitWorkspace, repository: Repository) -> None:
+    with (repository.path / "large").open("wb") as file:
+        file.truncate(50_000_001)
     repository.git("config", "core.compression", "1")
     repository.commit()
     assert (await publish(workspace, repository, write(new="x"))).paths == ("new",)
@@ -269,10 +186,9 @@ SCOPES: tuple[tuple[tuple[str, ...], str, bool], ...] = (
 
 @pytest.mark.req("G4")
 @every_row(("scope", "path", "allowed"), SCOPES)
-async def test_scope(
+async def test_nothing_outside_the_scope_is_published(
     scope: tuple[str, ...], path: str, allowed: bool, workspace: GitWorkspace, repository: Repository
 ) -> None:
-    """Nothing outside of the approved plan's scope is published, and the error names it: it may become an amendment."""
     checkout = await workspace.checkout(f"{scope} {path}", repository.head)
     write(**{path: "changed"})(Path(checkout.path))
     publishing = workspace.publish(
@@ -287,8 +203,7 @@ async def test_scope(
 
 
 @pytest.mark.req("PR5")
-async def test_amendment_is_its_tree(workspace: GitWorkspace, repository: Repository) -> None:
-    """What is approved of work that outgrew its plan is that tree: one more change, in scope or not, is refused."""
+async def test_an_amendment_is_its_tree_and_nothing_more(workspace: GitWorkspace, repository: Repository) -> None:
     checkout = await begin(workspace, repository, write(src__a_dot_py="a = 2\n", new="x"))
     with pytest.raises(OutOfScope) as caught:
         await workspace.publish(approved(checkout.base, ("src",)), checkout, order())
@@ -303,14 +218,12 @@ async def test_amendment_is_its_tree(workspace: GitWorkspace, repository: Reposi
     assert repository.git("rev-parse", f"{published.branch}^{{tree}}") == caught.value.tree
 
 
-async def test_deletion_out_of_scope(workspace: GitWorkspace, repository: Repository) -> None:
-    """Removing a file is a change of it."""
+async def test_a_deletion_out_of_scope_is_refused(workspace: GitWorkspace, repository: Repository) -> None:
     with pytest.raises(OutOfScope):
         await publish(workspace, repository, lambda tree: (tree / "README.md").unlink(), ("src",))
 
 
-async def test_out_of_scope_and_unnameable(workspace: GitWorkspace, repository: Repository) -> None:
-    """A name that no scope can hold is refused: an amendment with it would never end."""
+async def test_a_name_that_no_scope_can_hold_is_refused(workspace: GitWorkspace, repository: Repository) -> None:
     (repository.path / "!x").write_text("1")
     repository.commit()
     with pytest.raises(Refused, match="no plan can name") as caught:
@@ -319,7 +232,6 @@ async def test_out_of_scope_and_unnameable(workspace: GitWorkspace, repository: 
 
 
 async def test_sandboxes_are_ended_first(workspace: GitWorkspace, repository: Repository) -> None:
-    """Publishing ends what still runs in the checkout, so that nothing can write while it reads."""
     checkout = await begin(workspace, repository, write(new="x"))
     host = await workspace.open(checkout, Access.WRITE)
     await workspace.publish(approved(checkout.base), checkout, order())
@@ -343,15 +255,15 @@ BAD_ORDERS = (
 
 @pytest.mark.req("G3")
 @every_row("bad", BAD_ORDERS)
-async def test_bad_order(bad: CommitOrder, workspace: GitWorkspace, repository: Repository) -> None:
-    """Names and texts that could be read as something else are refused before anything is done."""
+async def test_orders_with_two_readings_are_refused(
+    bad: CommitOrder, workspace: GitWorkspace, repository: Repository
+) -> None:
     checkout = await begin(workspace, repository, write(new="x"))
     with pytest.raises(Refused):
         await workspace.publish(approved(checkout.base), checkout, bad)
 
 
-async def test_message(workspace: GitWorkspace, repository: Repository) -> None:
-    """The message is committed as given, with the requester as co-author."""
+async def test_the_message_names_the_requester_as_co_author(workspace: GitWorkspace, repository: Repository) -> None:
     checkout = await begin(workspace, repository, write(new="x"))
     what = order(message="Títle\r\n\r\nBody\n", requester="Ann Lee <ann@example.org>")
     published = await workspace.publish(approved(checkout.base), checkout, what)
@@ -360,8 +272,7 @@ async def test_message(workspace: GitWorkspace, repository: Repository) -> None:
     )
 
 
-async def test_other_base(workspace: GitWorkspace, repository: Repository) -> None:
-    """A plan made for another commit publishes nothing."""
+async def test_a_plan_for_another_commit_publishes_nothing(workspace: GitWorkspace, repository: Repository) -> None:
     checkout = await begin(workspace, repository, write(new="x"))
     later = repository.commit(other="x")
     with pytest.raises(Refused, match="another commit"):
@@ -369,8 +280,7 @@ async def test_other_base(workspace: GitWorkspace, repository: Repository) -> No
 
 
 @pytest.mark.req("G1")
-async def test_tree_on_the_import_path(workspace: GitWorkspace, repository: Repository) -> None:
-    """Modules at the top of a repository are never imported by the program."""
+async def test_modules_at_the_top_are_not_imported(workspace: GitWorkspace, repository: Repository) -> None:
     names = ("git", "bot", "anthropic", "sitecustomize", "gitdb")
     trap = "raise SystemExit('imported')"
     published = await publish(workspace, repository, write(**{f"{name}_dot_py": trap for name in names}))
@@ -378,7 +288,123 @@ async def test_tree_on_the_import_path(workspace: GitWorkspace, repository: Repo
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root reads everything")
-async def test_unreadable(workspace: GitWorkspace, repository: Repository) -> None:
-    """What cannot be read is named; it is not taken for deleted."""
+async def test_what_cannot_be_read_is_not_taken_for_deleted(workspace: GitWorkspace, repository: Repository) -> None:
     with pytest.raises(Refused, match="cannot be read"):
         await publish(workspace, repository, lambda tree: (tree / "src").chmod(0))
+
+
+# --- Onto a branch of ours that is there: by compare-and-swap -------------------------------------------------------
+
+
+@pytest.mark.req("G3")
+async def test_work_goes_on_top_of_a_branch_of_ours(workspace: GitWorkspace, repository: Repository) -> None:
+    first = await publish(workspace, repository, write(new="x"))
+    checkout = await workspace.checkout("again", first.commit)
+    (Path(checkout.path) / "more").write_text("y")
+    onto = replace(order(), expected=first.commit)
+    second = await workspace.publish(approved(first.commit), checkout, onto)
+    assert second == await workspace.publish(approved(first.commit), checkout, onto)
+    assert repository.git("log", "--format=%H", "-2", order().branch).split() == [second.commit, first.commit]
+
+
+@pytest.mark.req("G3")
+async def test_a_branch_that_moved_on_or_is_gone_is_a_conflict(workspace: GitWorkspace, repository: Repository) -> None:
+    first = await publish(workspace, repository, write(new="x"))
+    checkout = await workspace.checkout("again", first.commit)
+    (Path(checkout.path) / "more").write_text("y")
+    onto = replace(order(), expected=first.commit)
+    repository.git("branch", "-f", order().branch, "main")
+    with pytest.raises(Conflict):
+        await workspace.publish(approved(first.commit), checkout, onto)
+    assert repository.git("rev-parse", order().branch) == repository.head
+    repository.git("branch", "-D", order().branch)
+    with pytest.raises(Conflict):
+        await workspace.publish(approved(first.commit), checkout, onto)
+    assert repository.git("branch", "--format=%(refname:short)") == "main"
+
+
+@pytest.mark.req("G3")
+async def test_work_not_begun_on_the_branch_is_refused(workspace: GitWorkspace, repository: Repository) -> None:
+    first = await publish(workspace, repository, write(new="x"))
+    checkout = await workspace.checkout("main", repository.head)
+    with pytest.raises(Refused, match="did not start from the branch's head"):
+        await workspace.publish(approved(checkout.base), checkout, replace(order(), expected=first.commit))
+
+
+# --- Authors and signatures -----------------------------------------------------------------------------------------
+
+
+BOT = Actor(4711, "plangate[bot]")
+ADDRESS = "4711+plangate[bot]@users.noreply.github.com"
+
+
+def make_key(folder: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
+    key = folder / f"{kind}-key"
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-f", str(key)], check=True)
+    return key
+
+
+async def on(repository: Repository, folder: Path, committer: Committer) -> GitWorkspace:
+    source = await LocalRepository.open(repository.path)
+    return GitWorkspace.on(source, folder / "data", publishing=Publishing(committer=committer))
+
+
+@pytest.mark.req("G3")
+async def test_author_and_committer_are_the_bots_account(repository: Repository, tmp_path: Path) -> None:
+    workspace = await on(repository, tmp_path, Committer(BOT.login, BOT.noreply("github.com")))
+    published = await publish(workspace, repository, write(new="x"))
+    said = repository.git("log", "-1", "--format=%an <%ae> %cn <%ce>", published.commit)
+    assert said == " ".join([f"plangate[bot] <{ADDRESS}>"] * 2)
+
+
+@pytest.mark.req("G3")
+@pytest.mark.parametrize("kind", ("ed25519", pytest.param("rsa", marks=pytest.mark.long)))
+async def test_signed_commits_are_verified_and_repeatable(repository: Repository, tmp_path: Path, kind: str) -> None:
+    key = make_key(tmp_path, kind)
+    workspace = await on(repository, tmp_path, Committer(BOT.login, ADDRESS, key))
+    checkout = await begin(workspace, repository, write(new="x"))
+    published = await workspace.publish(approved(checkout.base), checkout, order(requester="ana <7+ana@example.org>"))
+    assert published == await workspace.publish(
+        approved(checkout.base), checkout, order(requester="ana <7+ana@example.org>")
+    )
+    (tmp_path / "signers").write_text(f"{ADDRESS} {key.with_suffix('.pub').read_text()}")
+    trusted = ("-c", f"gpg.ssh.allowedSignersFile={tmp_path / 'signers'}")
+    repository.git(*trusted, "verify-commit", published.commit)
+    assert repository.git(*trusted, "log", "-1", "--format=%G? %GS", published.commit) == f"G {ADDRESS}"
+    message = repository.git("log", "-1", "--format=%B", published.commit)
+    assert message == "Do it\n\nCo-authored-by: ana <7+ana@example.org>"
+    assert repository.git("fsck", "--strict", "--no-dangling", published.commit) == ""
+
+
+@pytest.mark.req("G3")
+async def test_no_sandbox_is_shown_the_key(repository: Repository, tmp_path: Path) -> None:
+    key = make_key(tmp_path)
+    workspace = await on(repository, tmp_path, Committer(key=key))
+    host = await workspace.open(await begin(workspace, repository, write(new="x")), Access.WRITE)
+    said = await host.call("Bash", {"command": f"cat {key} {key}.pub; env; cat /proc/*/environ /proc/*/cmdline"})
+    await host.close()
+    assert "PRIVATE KEY" not in said.text
+    assert said.text.count("No such file") == 2
+    assert said.text.count(str(key)) == 4  # the complaints, and this command's own line with it
+
+
+@pytest.mark.req("G3")
+async def test_an_unfit_key_is_said_to_be_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no key")
+    for key, said in (
+        (make_key(tmp_path, "ecdsa"), "a key of the kind ecdsa-sha2-nistp256"),
+        (make_key(tmp_path, "ed25519", "secret"), "incorrect passphrase"),
+        (tmp_path / "text", "commits cannot be signed: "),
+        (tmp_path / "missing", "No such file"),
+    ):
+        with pytest.raises(Misconfigured, match=said) as caught:
+            await check_key(key)
+        assert caught.value.where == "PLANGATE_SIGNING_KEY_PATH"
+
+
+@pytest.mark.req("G3")
+def test_a_push_that_lacks_a_signature_tells_the_cure() -> None:
+    said = "remote: - Commits must have verified signatures. ! [remote rejected] (push declined due to rule violations)"
+    error = refusal("https://github.com/o/r", said)
+    assert "require signed commits" in str(error)
+    assert "docs/settings.md" in str(error)

@@ -40,15 +40,13 @@ def remote(source: RemoteRepository, tmp_path: Path) -> GitWorkspace:
 
 
 def refuse_pushes(bare: Repository, said: str) -> None:
-    """Let the server refuse every push, in these words."""
     hook = bare.path / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
     hook.chmod(0o755)
 
 
-async def test_from_branch_to_branch(remote: GitWorkspace, bare: Repository) -> None:
-    """Fetched by branch, worked on in a sandbox, published; the same order again changes nothing."""
+async def test_work_goes_from_branch_to_branch_over_http(remote: GitWorkspace, bare: Repository) -> None:
     head = await remote.mirror.head("main")
     checkout = await remote.checkout("main", head)
     assert checkout.shown_as == "/workspace/name"
@@ -60,8 +58,7 @@ async def test_from_branch_to_branch(remote: GitWorkspace, bare: Repository) -> 
     assert bare.git("rev-parse", f"{published.commit}^") == head == bare.git("rev-parse", "main")
 
 
-async def test_branch_that_moved(mirror: Mirror, repository: Repository, bare: Repository) -> None:
-    """The head of a branch is the server's of now, also where history was rewritten, and can be worked on at once."""
+async def test_a_branch_that_moved_is_read_anew(mirror: Mirror, repository: Repository, bare: Repository) -> None:
     first = await mirror.head("main")
     second = repository.commit(src__a_dot_py="a = 2\n")
     repository.git("commit", "-q", "--amend", "-m", "rewritten")
@@ -75,8 +72,9 @@ async def test_branch_that_moved(mirror: Mirror, repository: Repository, bare: R
 
 
 @pytest.mark.req("G2")
-async def test_token_is_nowhere(remote: GitWorkspace, repository: Repository, site: Site, tmp_path: Path) -> None:
-    """The token arrives at the server, and is in no file, no argument and no address."""
+async def test_the_token_is_in_no_file_or_address(
+    remote: GitWorkspace, repository: Repository, site: Site, tmp_path: Path
+) -> None:
     site.looks_at_processes = True
     await publish(remote, repository, write(new="x"))
     assert {token for _, token in site.seen} == {TOKEN}
@@ -102,8 +100,7 @@ def test_argument_with_a_token_is_found(site: Site) -> None:
     assert any(token in line for line in site.argv_with_token)
 
 
-async def test_token_is_asked_for_each_time(site: Site, bare: Repository, tmp_path: Path) -> None:
-    """Tokens expire, so that each command gets a fresh one."""
+async def test_the_token_is_asked_for_each_time(site: Site, bare: Repository, tmp_path: Path) -> None:
     site.tokens |= {f"t{number}" for number in range(9)}
     numbers = count()
     remote = GitWorkspace.on(RemoteRepository(site.url(NAME), lambda: f"t{next(numbers)}"), tmp_path / "data")
@@ -112,8 +109,7 @@ async def test_token_is_asked_for_each_time(site: Site, bare: Repository, tmp_pa
 
 
 @pytest.mark.req("G2")
-def test_token_is_for_this_repository_alone(source: RemoteRepository, site: Site) -> None:
-    """What git is told for one repository tells another one nothing; and no other protocol is open."""
+def test_the_token_is_for_this_repository_alone(source: RemoteRepository, site: Site) -> None:
     environment = source.environment() | {"PATH": "/usr/bin:/bin", "GIT_TERMINAL_PROMPT": "0"}
 
     def ask(address: str) -> bytes:
@@ -127,8 +123,7 @@ def test_token_is_for_this_repository_alone(source: RemoteRepository, site: Site
 
 
 @pytest.mark.req("G2")
-async def test_redirect(site: Site, repository: Repository, tmp_path: Path) -> None:
-    """A redirect is not followed: the token stays where it was meant for."""
+async def test_a_redirect_is_not_followed(site: Site, repository: Repository, tmp_path: Path) -> None:
     site.moved["old"] = "owner"
     moved = RemoteRepository(site.url("old/name.git"), lambda: TOKEN)
     with pytest.raises(Misconfigured, match="has moved"):
@@ -137,23 +132,22 @@ async def test_redirect(site: Site, repository: Repository, tmp_path: Path) -> N
 
 
 @pytest.mark.req("G2")
-async def test_operators_proxy(site: Site, bare: Repository, tmp_path: Path) -> None:
-    """Where the operator names a proxy, git goes through it; the name of the server is for the proxy to know."""
+async def test_git_goes_through_the_operators_proxy(site: Site, bare: Repository, tmp_path: Path) -> None:
     route = Route(proxy=site.url("").rstrip("/"))
     source = RemoteRepository(f"http://localhost:1/{NAME}", lambda: TOKEN, route=route)
     assert await Mirror.of(source, tmp_path / "mirrors").head("main") == bare.head
     assert {path.partition("/owner")[0] for path, _ in site.seen} == {"http://localhost:1"}
 
 
-def test_operators_authorities() -> None:
-    """Git is told of the file of trusted certificates, and of nothing where there is none."""
+def test_git_trusts_the_operators_authorities() -> None:
     named = RemoteRepository("https://github.com/o/n.git", lambda: TOKEN, route=Route(authorities="/etc/ca.pem"))
     assert named.settings()["http.sslCAInfo"] == "/etc/ca.pem"
     assert not {"http.sslCAInfo", "http.proxy"} & set(RemoteRepository(named.url, lambda: TOKEN).settings())
 
 
-async def test_wrong_token(site: Site, repository: Repository, tmp_path: Path) -> None:
-    """A token that the server does not take may be too new: worth another try, and never shown."""
+async def test_a_rejected_token_is_tried_again_and_not_shown(
+    site: Site, repository: Repository, tmp_path: Path
+) -> None:
     source = RemoteRepository(site.url(NAME), lambda: "ghs_wrong")
     with pytest.raises(Transient, match="rejects the token") as caught:
         await Mirror.of(source, tmp_path / "mirrors").ensure(repository.head)
@@ -161,8 +155,7 @@ async def test_wrong_token(site: Site, repository: Repository, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("token", ("", "a b", "a\nX-Evil: 1", "ä"))
-def test_no_token(token: str) -> None:
-    """What is no token is not sent."""
+def test_what_is_no_token_is_not_sent(token: str) -> None:
     with pytest.raises(Misconfigured, match=r"empty or malformed .*: set a token that may read and push"):
         RemoteRepository("https://github.com/o/n.git", lambda: token).settings()
 
@@ -184,24 +177,13 @@ BAD_URLS = (
 
 @pytest.mark.req("G2")
 @every_row("url", BAD_URLS)
-def test_bad_url(url: str) -> None:
-    """Nothing but a plain HTTPS address is taken; plain HTTP stays on this machine."""
+def test_only_a_plain_https_address_is_taken(url: str) -> None:
     with pytest.raises(Misconfigured, match="not the address of a repository"):
         RemoteRepository(url, lambda: TOKEN)
 
 
 @pytest.mark.req("G3")
-async def test_taken_branch(remote: GitWorkspace, repository: Repository, bare: Repository) -> None:
-    """A branch of the server that holds something else is a Conflict, and stays as it was."""
-    bare.git("branch", order().branch, "main")
-    with pytest.raises(Conflict, match="holds something else"):
-        await publish(remote, repository, write(new="x"))
-    assert bare.git("rev-parse", order().branch) == repository.head
-
-
-@pytest.mark.req("G3")
-async def test_follow_up(remote: GitWorkspace, repository: Repository, bare: Repository) -> None:
-    """Work goes on top of the branch's head, whatever its name; if somebody else pushed meanwhile, it is a Conflict."""
+async def test_work_follows_up_on_any_branch(remote: GitWorkspace, repository: Repository, bare: Repository) -> None:
     first = await publish(remote, repository, write(new="x"))
     branch = f"feature/AB#1992-(x)+`ü`&{KEY}"
     bare.git("branch", branch, first.commit)
@@ -223,10 +205,9 @@ async def test_follow_up(remote: GitWorkspace, repository: Repository, bare: Rep
         "refusing to allow a GitHub App to create or update workflow `.github/workflows/ci.yml`",
     ),
 )
-async def test_server_refuses_the_push(
+async def test_a_refused_push_has_the_servers_words(
     said: str, remote: GitWorkspace, repository: Repository, bare: Repository
 ) -> None:
-    """What the server's rules refuse is told in its own words, and not tried again."""
     refuse_pushes(bare, said)
     with pytest.raises(Refused) as caught:
         await publish(remote, repository, write(new="x"))
@@ -246,8 +227,9 @@ PUSH_PROTECTION = """error: GH013: Repository rule violations found for refs/hea
 
 
 @pytest.mark.req("PR3", "X3")
-async def test_push_protection(remote: GitWorkspace, repository: Repository, bare: Repository) -> None:
-    """Where GitHub's own search finds a secret, that is said, with GitHub's words on what and where, on one line."""
+async def test_push_protection_tells_of_a_secret(
+    remote: GitWorkspace, repository: Repository, bare: Repository
+) -> None:
     refuse_pushes(bare, PUSH_PROTECTION + "x" * 5_000)
     with pytest.raises(Refused) as caught:
         await publish(remote, repository, write(new="x"))
@@ -258,35 +240,30 @@ async def test_push_protection(remote: GitWorkspace, repository: Repository, bar
     assert "revise" in caught.value.fix
 
 
-async def test_another_rule(remote: GitWorkspace, repository: Repository, bare: Repository) -> None:
-    """Another rule of the repository is none about secrets."""
+async def test_another_rule_is_misconfigured(remote: GitWorkspace, repository: Repository, bare: Repository) -> None:
     refuse_pushes(bare, "error: GH013: Repository rule violations found.\n- Commits must have verified signatures.")
     with pytest.raises(Misconfigured, match=r"rules refuse this push: GH013: .* Commits must have verified signatures"):
         await publish(remote, repository, write(new="x"))
 
 
-async def test_unknown_commit(mirror: Mirror) -> None:
-    """A commit that the server does not have is named."""
+async def test_a_commit_that_the_server_lacks_is_named(mirror: Mirror) -> None:
     with pytest.raises(Misconfigured, match=r"has no commit 0+1"):
         await mirror.ensure(CommitId("0" * 39 + "1"))
 
 
-async def test_unknown_branch(mirror: Mirror) -> None:
-    """So is a branch that it does not have."""
+async def test_a_branch_that_the_server_lacks_is_named(mirror: Mirror) -> None:
     with pytest.raises(Misconfigured, match="has no commit refs/heads/missing"):
         await mirror.head("missing")
 
 
 @pytest.mark.req("G1")
 @pytest.mark.parametrize("branch", ("", "a..b", "a b", "x:refs/heads/y", "a*", "a\nb", "a\0b"))
-async def test_no_branch_name(branch: str, mirror: Mirror) -> None:
-    """What could be read as something else than a branch is not handed to git."""
+async def test_what_is_no_branch_name_is_not_handed_to_git(branch: str, mirror: Mirror) -> None:
     with pytest.raises(Refused, match="not a branch name"):
         await mirror.head(branch)
 
 
-async def test_unknown_repository(site: Site, repository: Repository, tmp_path: Path) -> None:
-    """A repository that the server does not show is named, with the cure."""
+async def test_a_repository_that_the_server_hides_is_named(site: Site, repository: Repository, tmp_path: Path) -> None:
     source = RemoteRepository(site.url("owner/missing.git"), lambda: TOKEN)
     with pytest.raises(Misconfigured, match="no such repository"):
         await Mirror.of(source, tmp_path / "mirrors").ensure(repository.head)
@@ -302,8 +279,7 @@ class Waiting:
         self.seconds.append(seconds)
 
 
-async def test_server_is_down(bare: Repository, tmp_path: Path) -> None:
-    """A server that does not answer is asked again some seconds later, and is worth another look."""
+async def test_a_server_that_is_down_is_asked_again_later(bare: Repository, tmp_path: Path) -> None:
     with served(tmp_path / "site", TOKEN) as site:
         source = RemoteRepository(site.url(NAME), lambda: TOKEN, wait=(waiting := Waiting()))
     with pytest.raises(Transient):
@@ -311,8 +287,7 @@ async def test_server_is_down(bare: Repository, tmp_path: Path) -> None:
     assert waiting.seconds == [*errors.PAUSES]
 
 
-async def test_server_fails_for_a_moment(site: Site, bare: Repository, tmp_path: Path) -> None:
-    """A fetch that was answered with 502 is made again, and nobody else has to."""
+async def test_a_fetch_that_failed_for_a_moment_is_made_again(site: Site, bare: Repository, tmp_path: Path) -> None:
     source = RemoteRepository(site.url(NAME), lambda: TOKEN, wait=(waiting := Waiting()))
     site.broken = 1
     assert await Mirror.of(source, tmp_path / "mirrors").head("main") == bare.head
@@ -320,10 +295,9 @@ async def test_server_fails_for_a_moment(site: Site, bare: Repository, tmp_path:
 
 
 @pytest.mark.req("E2")
-async def test_pull_requests_cost_nothing(
+async def test_pull_requests_are_not_listed(
     remote: GitWorkspace, repository: Repository, bare: Repository, site: Site
 ) -> None:
-    """Fetching a branch or a commit, and publishing, lists none of the pull requests that the repository had."""
     pulls = Bare(bare.path)
     pulls.pack_refs(dict.fromkeys((f"refs/pull/{number}/head" for number in range(30_000)), bare.head))
     pulls.run("config", "receive.hideRefs", "refs/pull")  # as GitHub does
@@ -332,10 +306,9 @@ async def test_pull_requests_cost_nothing(
     assert site.sent < 10_000
 
 
-async def test_closed_workspace_lets_others_go_on(
+async def test_a_closed_workspace_lets_others_go_on(
     remote: GitWorkspace, source: RemoteRepository, repository: Repository, tmp_path: Path
 ) -> None:
-    """While one worker holds a checkout another gets a Conflict; after closing, it finds what was left."""
     other = GitWorkspace.on(source, tmp_path / "data")
     checkout = await begin(remote, repository, write(new="x"))
     host = await remote.open(checkout, Access.WRITE)

@@ -1,142 +1,58 @@
-"""What a sandbox keeps in: every row is a way out that was tried; a control shows that its probe works."""
+"""Sandboxes: what they hold, how they end, what bounds them, and what is said where there is none.
+
+The ways out that were tried are in test_escapes.py.
+"""
 
 import os
+import re
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from bot.core.errors import NoSandbox
-from bot.workspace.sandbox import FALLBACK, PACKAGE, Mount, SandboxProfile, argv, cure, probe, python, shown_path
+from bot.config.environment import settings
+from bot.core.errors import Misconfigured, NoSandbox
+from bot.core.network import open_to_writes
+from bot.toolhost.processes import MOST_PROCESSES
+from bot.workflow.verification import MOST
+from bot.workspace import sandbox
+from bot.workspace.sandbox import (
+    FALLBACK,
+    Mount,
+    SandboxProfile,
+    argv,
+    check_git,
+    cure,
+    environment,
+    installed_tools,
+    probe,
+    shown_path,
+)
+from bot.workspace.workspace import PROXY_SETTINGS, SandboxLimits
 from tests.rows import every_row
-from tests.workspace.machine import CANARY, attackers_machine
 
-LIBC = "import ctypes, os, socket, sys; libc = ctypes.CDLL(None, use_errno=True)\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """The machine, and the two places on it that a sandbox is given."""
-
-    values: dict[str, str]
-    checkout: Path
-    mirror: Path
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    checkout, mirror = tmp_path / "checkout", tmp_path / "mirror"
-    checkout.mkdir()
-    mirror.mkdir()
-    (checkout / "file").write_text("as it was")
-    with attackers_machine(tmp_path) as values:
-        yield Host(values | {"CHECKOUT": str(checkout), "MIRROR": str(mirror)}, checkout, mirror)
+def checkout(tmp_path: Path) -> Path:
+    (tmp_path / "file").write_text("as it was")
+    return tmp_path
 
 
-def tell(script: str, host: Host, *, language: str, sandboxed: bool, writable: bool = True) -> str:
-    """Run a probe and give its output; the values it needs are its arguments, since an environment would be cleared."""
-    for name, value in host.values.items():
-        script = script.replace(f"@{name}@", value)
-    command = ["bash", "-c", script] if language == "bash" else [python(), "-I", "-S", "-c", LIBC + script]
-    mounts = (Mount(str(host.checkout), "/home/me/repo", writable), Mount(str(host.mirror), str(host.mirror)))
-    profile = SandboxProfile("/home/me/repo", mounts)
-    wrapped = [*argv(profile), *command] if sandboxed else command
-    environment = {"PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": CANARY}
-    done = subprocess.run(wrapped, env=environment, cwd=host.checkout, capture_output=True, timeout=30, check=False)
+def tell(command: str, checkout: Path, *, writable: bool = True) -> str:
+    """Run a command in a sandbox on a checkout, and return its output."""
+    profile = SandboxProfile("/home/me/repo", (Mount(str(checkout), "/home/me/repo", writable),))
+    done = subprocess.run([*argv(profile), "bash", "-c", command], capture_output=True, timeout=30, check=False)
     return done.stdout.decode(errors="replace")
 
 
-# Each prints OUT when it got out. These are harmless outside, where they must say OUT: that is the control.
-CONTROLLED = {
-    "own environment": ("bash", f"env | grep -q {CANARY} && echo OUT"),
-    "environment of the first process": ("bash", f"cat /proc/*/environ 2>/dev/null | grep -aq {CANARY} && echo OUT"),
-    "processes of the machine": ("bash", "kill -0 @PARENT@ && echo OUT"),
-    "memory of the parent": ("bash", "test -r /proc/@PARENT@/maps && head -c1 /proc/@PARENT@/maps && echo OUT"),
-    "file beside the checkout": ("bash", f"grep -q {CANARY} @SECRET@ && echo OUT"),
-    "file through a link": ("bash", f"ln -sf @SECRET@ link; grep -q {CANARY} link && echo OUT"),
-    "file through the first process's root": ("bash", f"grep -q {CANARY} /proc/1/root@SECRET@ && echo OUT"),
-    "machine's name": ("bash", "test $(uname -n) = '@HOSTNAME@' && echo OUT"),
-    "shared memory": ("bash", f"grep -q {CANARY} @SHARED@ && echo OUT"),
-    "password hashes": ("bash", "test -r /etc/shadow && echo OUT"),
-    "kernel's file system": ("bash", "test -e /sys/kernel && echo OUT"),
-    "run-time sockets of daemons": ("bash", "test -e /run && echo OUT"),
-    "variable data": ("bash", "test -e /var && echo OUT"),
-    "loopback of the machine": ("python", "socket.create_connection(('127.0.0.1', @PORT@), 2); print('OUT')"),
-    "named socket": ("python", "socket.socket(socket.AF_UNIX).connect('@SOCKET@'); print('OUT')"),
-    "abstract socket": ("python", "socket.socket(socket.AF_UNIX).connect('\\0@ABSTRACT@'); print('OUT')"),
-}
-
-# As real root these would succeed or do harm outside; the control of `without_the_cover` is their measure.
-UNCONTROLLED = {
-    "route to the internet": (
-        "python",
-        "socket.socket(type=socket.SOCK_DGRAM).connect(('192.0.2.1', 53)); print('OUT')",
-    ),
-    "network devices": ("bash", "tail -n +3 /proc/net/dev | grep -qv ' *lo:' && echo OUT"),
-    "raw packets": ("python", "socket.socket(socket.AF_PACKET, socket.SOCK_RAW); print('OUT')"),
-    "mount": ("python", "print('OUT' if libc.mount(b'x', b'/tmp', b'tmpfs', 0, None) == 0 else '')"),
-    "remount the runtime": ("python", "print('OUT' if libc.mount(None, b'/usr', None, 4128, None) == 0 else '')"),
-    "remount /proc": ("python", "print('OUT' if libc.mount(None, b'/proc', None, 4128, None) == 0 else '')"),
-    "unmount": ("python", "print('OUT' if libc.umount2(b'/home/me/repo', 2) == 0 else '')"),
-    "new user namespace": ("python", "print('OUT' if libc.unshare(0x10000000) == 0 else '')"),
-    "new mount namespace": ("python", "print('OUT' if libc.unshare(0x00020000) == 0 else '')"),
-    "new network namespace": ("python", "print('OUT' if libc.unshare(0x40000000) == 0 else '')"),
-    "chroot": ("python", "os.chroot('/tmp'); print('OUT')"),
-    "become root": ("python", "os.setuid(0); print('OUT')"),
-    "device node": ("python", "os.mknod('/tmp/d', 0o60600, os.makedev(8, 0)); print('OUT')"),
-    "capabilities": ("bash", "grep -E 'Cap(Prm|Eff|Bnd|Amb)' /proc/self/status | grep -qv 00000000 && echo OUT"),
-    "new privileges": ("bash", "grep -q 'NoNewPrivs:.0' /proc/self/status && echo OUT"),
-    "kernel settings": ("bash", "v=$(cat /proc/sys/vm/swappiness); echo $v > /proc/sys/vm/swappiness && echo OUT"),
-    "kernel settings of dumps": (
-        "bash",
-        "v=$(cat /proc/sys/kernel/core_pattern); echo $v > /proc/sys/kernel/core_pattern && echo OUT",
-    ),
-    "sysrq": ("bash", "echo h > /proc/sysrq-trigger && echo OUT"),
-    "kernel's messages": ("bash", "timeout 1 head -c1 /dev/kmsg /proc/kmsg | grep -q . && echo OUT"),
-    "terminal": ("bash", "exec 9<>/dev/tty && echo OUT"),
-    "descriptors": (
-        "bash",
-        "for f in /proc/self/fd/*; do [ ${f##*/} -gt 3 ] && readlink $f | grep -v /proc && echo OUT; done",
-    ),
-    "the program's package": ("bash", f"touch {PACKAGE}/bot/x && echo OUT"),
-    "the runtime": ("bash", "touch /usr/x && echo OUT"),
-    "the interpreter": ("bash", f"touch {sys.base_prefix}/x && echo OUT"),
-    "the account table": ("bash", "echo x >> /etc/passwd && echo OUT"),
-    "the top folder": ("bash", "touch /x && echo OUT"),
-    "the devices' folder": ("bash", "touch /dev/x && echo OUT"),
-    "the mirror": ("bash", "touch @MIRROR@/x && echo OUT"),
-    "another process's priority to live": ("bash", "echo -1000 > /proc/self/oom_score_adj && echo OUT"),
-}
-
-
-@pytest.mark.req("D1")
-@pytest.mark.parametrize("way", (*CONTROLLED, *UNCONTROLLED))
-def test_no_way_out(way: str, host: Host) -> None:
-    """The probe runs in the sandbox, and does not get out."""
-    language, script = (CONTROLLED | UNCONTROLLED)[way]
-    said = tell(script, host, language=language, sandboxed=True)
-    assert "OUT" not in said
-    assert "ran" in tell("echo ran", host, language="bash", sandboxed=True)
-
-
-@pytest.mark.parametrize("way", CONTROLLED)
-def test_probe_finds_the_way_outside(way: str, host: Host) -> None:
-    """The same probe without a sandbox gets out: the row above can fail."""
-    language, script = CONTROLLED[way]
-    if way == "file through the first process's root" and not os.access("/proc/1/root/", os.R_OK):
-        pytest.skip("only root can look there")
-    if way == "password hashes" and os.getuid() != 0:
-        pytest.skip("only root can look there")
-    assert "OUT" in tell(script, host, language=language, sandboxed=False)
-
-
 @pytest.mark.skipif(os.getuid() != 0, reason="only real root owns the kernel's settings")
-def test_kernel_settings_without_the_cover(host: Host) -> None:
-    """Without the cover of /proc, real root writes kernel settings from inside: the cover is what holds."""
+def test_real_root_writes_kernel_settings_without_the_cover() -> None:
     uncovered = list(argv(SandboxProfile("/tmp")))
     at = uncovered.index("--remount-ro")
     del uncovered[at : at + 2]
@@ -146,43 +62,38 @@ def test_kernel_settings_without_the_cover(host: Host) -> None:
 
 
 @pytest.mark.req("P4")
-def test_read_only_checkout(host: Host) -> None:
-    """Nothing in a read-only checkout can be written, made, removed or given another mode."""
+def test_nothing_changes_a_read_only_checkout(checkout: Path) -> None:
     script = (
         "echo x > file; echo x > new; rm file; mv file f; chmod 777 file; ln file l; touch -d 2000-01-01 file; cat file"
     )
-    assert tell(script, host, language="bash", sandboxed=True, writable=False) == "as it was"
-    assert [path.name for path in host.checkout.iterdir()] == ["file"]
-    assert (host.checkout / "file").read_text() == "as it was"
+    assert tell(script, checkout, writable=False) == "as it was"
+    assert [path.name for path in checkout.iterdir()] == ["file"]
+    assert (checkout / "file").read_text() == "as it was"
 
 
-def test_writable_checkout(host: Host) -> None:
-    """What is written in a writable checkout is there afterwards, owned by the user who runs the program."""
-    assert "done" in tell("echo new > made && chmod +x made && echo done", host, language="bash", sandboxed=True)
-    assert (host.checkout / "made").read_text() == "new\n"
-    assert (host.checkout / "made").stat().st_uid == os.getuid()
+def test_what_is_written_belongs_to_the_user_of_the_program(checkout: Path) -> None:
+    assert "done" in tell("echo new > made && chmod +x made && echo done", checkout)
+    assert (checkout / "made").read_text() == "new\n"
+    assert (checkout / "made").stat().st_uid == os.getuid()
 
 
-def test_tools_are_there(host: Host) -> None:
-    """A sandbox has what work needs: a home, a name for the user, git, ripgrep, Python with its library, localhost."""
+def test_a_sandbox_has_what_work_needs(checkout: Path) -> None:
     script = (
         "set -e; test -w $HOME; test $(id -un) = plangate; git --version; rg --version >&2; "
         "python3 -c 'import ssl, sqlite3, json, socket; socket.gethostbyname(\"localhost\")'; "
         "echo all"
     )
-    assert tell(script, host, language="bash", sandboxed=True).endswith("all\n")
+    assert tell(script, checkout).endswith("all\n")
 
 
-def test_tmp_is_bounded(host: Host) -> None:
-    """A program cannot fill the machine's memory through /tmp."""
+def test_tmp_cannot_fill_the_machines_memory() -> None:
     profile = SandboxProfile("/tmp", tmp_mb=1)
     command = [*argv(profile), "bash", "-c", "head -c 5000000 /dev/zero > /tmp/big || stat -c %s /tmp/big"]
     done = subprocess.run(command, capture_output=True, check=False)
     assert int(done.stdout) <= 1 << 20
 
 
-def test_dies_with_its_parent(host: Host) -> None:
-    """Killing the process that started a sandbox ends what runs in it: its hold on the pipe goes."""
+def test_a_sandbox_dies_with_its_parent() -> None:
     script = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(60)"
     beat = [*argv(SandboxProfile("/tmp")), "bash", "-c", "echo alive; exec sleep 60"]
     with subprocess.Popen([sys.executable, "-c", script, *beat], stdout=subprocess.PIPE) as parent:
@@ -214,9 +125,8 @@ print(subprocess.run(command, capture_output=True, text=True).stdout)
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of the system calls are this machine's")
 @pytest.mark.parametrize(("how", "found"), (("leave", "IN"), ("stay", "OUT")))
-def test_session_keyring(how: str, found: str) -> None:
-    """A key of the session is seen inside unless the program has left its session's keyring first."""
-    top = str(Path(__file__).parents[2])
+def test_a_key_of_the_session_is_seen_unless_it_was_left(how: str, found: str) -> None:
+    top = str(ROOT)
     done = subprocess.run([sys.executable, "-c", KEYS, top, how], capture_output=True, text=True, check=True)
     if "NO KEYS HERE" in done.stdout:
         pytest.skip("this kernel has no keyrings")
@@ -247,27 +157,23 @@ SHOWN = (
 
 
 @every_row(("path", "shown"), SHOWN)
-def test_shown_path(path: str, shown: str) -> None:
-    """A checkout is shown at the repository's own path, unless that would hide what a sandbox needs."""
+def test_a_checkout_is_shown_at_its_path_unless_that_hides_what_is_needed(path: str, shown: str) -> None:
     assert shown_path(path, ("/data/mirrors/x.git",)) == shown
 
 
-def test_probe_where_a_sandbox_works() -> None:
-    """On a machine with bubblewrap the probe finds nothing to say."""
+def test_the_probe_says_nothing_where_a_sandbox_works() -> None:
     probe()
 
 
-def test_probe_without_bubblewrap(tmp_path: Path) -> None:
-    """Without bubblewrap the probe says so, and how to get it."""
+def test_the_probe_says_how_to_get_bubblewrap(tmp_path: Path) -> None:
     script = "from bot.workspace.sandbox import probe; probe()"
-    top = str(Path(__file__).parents[2])
+    top = str(ROOT)
     environment = {"PATH": str(tmp_path), "PYTHONPATH": top}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
     assert f"{NoSandbox.__name__}: bubblewrap is missing (bwrap on PATH): apt-get install bubblewrap" in done.stderr
 
 
 def test_a_ripgrep_from_elsewhere_is_found_inside(tmp_path: Path) -> None:
-    """A sandbox sees only the machine's own programs, and the ripgrep that the machine found elsewhere."""
     (tmp_path / "rg").write_text("#!/bin/sh\necho from elsewhere\n")
     (tmp_path / "rg").chmod(0o755)
     script = """
@@ -277,7 +183,7 @@ profile = SandboxProfile("/tmp")
 assert environment(profile)["PATH"].split(":")[-1] == f"{PACKAGE}/programs"
 subprocess.run([*argv(profile), f"{PACKAGE}/programs/rg"], check=True)
 """
-    top = str(Path(__file__).parents[2])
+    top = str(ROOT)
     variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": top}
     done = subprocess.run([sys.executable, "-c", script], env=variables, capture_output=True, text=True, check=False)
     assert done.stdout == "from elsewhere\n", done.stderr
@@ -296,17 +202,170 @@ subprocess.run([*argv(profile), f"{PACKAGE}/programs/rg"], check=True)
         ("bwrap: Something else", "by hand"),
     ),
 )
-def test_cure(said: str, fix: str) -> None:
-    """What bubblewrap complains about has a cure that can be done."""
+def test_each_complaint_of_bubblewrap_has_a_cure(said: str, fix: str) -> None:
     assert fix in cure(said).replace("userns", "namespace")
 
 
-def test_probe_where_there_are_no_user_namespaces() -> None:
-    """Where the machine makes none, the probe passes on what bubblewrap says to that, with the cure."""
+def test_the_probe_has_a_cure_for_missing_user_namespaces() -> None:
     without = ("bwrap", "--bind", "/", "/", "--dev", "/dev", "--unshare-user", "--disable-userns", "--cap-drop", "ALL")
     script = "from bot.workspace.sandbox import probe; probe()"
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
     command = [*without, sys.executable, "-c", script]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert "NoSandbox: a sandbox cannot be made here (bwrap: " in done.stderr
     assert "user.max_user_namespaces" in done.stderr.rpartition("): ")[2]
+
+
+# --- Tools ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("K11")
+def test_the_tools_of_a_sandbox_are_told_with_their_versions() -> None:
+    told = dict(tool.partition(" ")[::2] for tool in installed_tools().split(", "))
+    assert all(told[name][0].isdigit() for name in ("git", "python3"))
+    assert "pnpm" not in told
+
+
+@pytest.mark.req("K11")
+def test_no_tools_are_told_where_no_sandbox_starts(tmp_path: Path) -> None:
+    assert installed_tools((str(tmp_path / "missing"),)) == ""
+    assert "git " in installed_tools(unsafe=True)
+
+
+def git_that_prints(folder: Path, text: str) -> str:
+    program = folder / "git"
+    program.write_text(f"#!/bin/sh\necho '{text}'\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+@pytest.mark.req("K11")
+@pytest.mark.parametrize(("text", "version"), (("git version 2.39.5 (Apple Git-154)", "2.39.5"), ("v3.0", "3.0")))
+def test_a_git_that_is_new_enough(text: str, version: str, tmp_path: Path) -> None:
+    assert check_git(git_that_prints(tmp_path, text)) == version
+    assert check_git()
+
+
+@pytest.mark.req("K11")
+@pytest.mark.parametrize("text", ("git version 2.38.9", "git version 1.40", "out of order"))
+def test_an_older_git_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match=r"too old \(.*/git\): install git 2\.39 or newer"):
+        check_git(git_that_prints(tmp_path, text))
+
+
+@pytest.mark.req("K11")
+def test_a_missing_git_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match=r"does not run.*install git 2\.39 or newer"):
+        check_git(str(tmp_path / "git"))
+
+
+# --- Groups of the kernel (S9) --------------------------------------------------------------------------------------
+
+
+WAIT = "import sys; sys.stdin.readline(); "
+HOG = f"{WAIT}x = bytearray(800 << 20); print(len(x))"
+BOMB = f"""{WAIT}
+import threading
+made = 0
+try:
+    while made < 10_000:
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+        made += 1
+except RuntimeError:
+    pass
+print(made)
+"""
+
+
+@pytest.fixture
+def groups(waiting: "subprocess.Popen[str]") -> Iterator[tuple[Path, ...]]:
+    made = sandbox.enclose([waiting.pid], memory_mb=100)
+    if not made:
+        pytest.skip("this user may make no groups here")
+    yield made
+    waiting.kill()
+    waiting.wait()
+    sandbox.remove(made)
+    assert not [group for group in made if group.exists()]
+
+
+@pytest.fixture
+def waiting(request: pytest.FixtureRequest) -> Iterator["subprocess.Popen[str]"]:
+    command = [sys.executable, "-S", "-c", request.param]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.kill()
+
+
+def bounded(groups: tuple[Path, ...], *names: str) -> bool:
+    return any((group / name).exists() for group in groups for name in names)
+
+
+@pytest.mark.req("S9")
+@pytest.mark.parametrize("waiting", (HOG,), indirect=True)
+def test_a_group_kills_what_takes_too_much_memory(waiting: "subprocess.Popen[str]", groups: tuple[Path, ...]) -> None:
+    if not bounded(groups, "memory.max", "memory.limit_in_bytes"):
+        pytest.skip("no group bounds memory here")
+    said, _ = waiting.communicate("go\n", 30)
+    assert (said, waiting.returncode) == ("", -9)
+
+
+@pytest.mark.req("S9")
+@pytest.mark.parametrize("waiting", (BOMB,), indirect=True)
+def test_a_group_bounds_tasks_and_threads(waiting: "subprocess.Popen[str]", groups: tuple[Path, ...]) -> None:
+    if not bounded(groups, "pids.max"):
+        pytest.skip("no group bounds tasks here")
+    said, _ = waiting.communicate("go\n", 30)
+    assert int(said) == sandbox.MOST_TASKS - 1
+
+
+def test_nothing_fails_where_no_group_can_be_made(tmp_path: Path) -> None:
+    assert sandbox.enclose([1], memory_mb=100, top=tmp_path / "none") == ()
+
+
+@pytest.mark.parametrize("waiting", (HOG,), indirect=True)
+def test_groups_of_the_dead_are_removed(waiting: "subprocess.Popen[str]", groups: tuple[Path, ...]) -> None:
+    assert waiting.poll() is None
+    place = groups[0].parent
+    left = place / "plangate-4194305-1"
+    left.mkdir()
+    sandbox.remove(sandbox.enclose([], memory_mb=100))
+    assert not left.exists()
+
+
+# --- docs/sandbox.md ------------------------------------------------------------------------------------------------
+
+
+PAGE: Final = (Path(__file__).parents[2] / "docs" / "sandbox.md").read_text()
+WORDS: Final = " ".join(PAGE.split())
+
+
+def test_the_page_names_the_whole_environment() -> None:
+    told = PAGE[PAGE.index("Its whole environment") : PAGE.index("What it leaves")]
+    named = set(re.findall(r"`([A-Z_]+)`", told))
+    assert named == {*environment(SandboxProfile("/")), *(name for name in PROXY_SETTINGS if name.isupper())}
+
+
+def test_the_page_has_the_figures_of_the_program() -> None:
+    bounds = SandboxLimits()
+    assert bounds.tmp_mb is None
+    written = "written to the checkout and to a private `/tmp` on the same disk"
+    assert f"{bounds.disk_mb // 1024} GB and a million files {written}" in WORDS
+    assert bounds.files == 1_000_000
+    assert f"{MOST_PROCESSES - 32 * (os.cpu_count() or 1)} processes, and 32 more for each processor" in WORDS
+    assert f"at most {MOST} other files" in WORDS
+    assert f"more than {settings({}).partial_clone_mb} MB on GitHub" in WORDS
+
+
+def test_the_page_names_hosts_that_take_uploads() -> None:
+    heavy = re.search(r"that they serve from, such as (.*?): inside TLS", WORDS)
+    assert heavy is not None
+    assert all(map(open_to_writes, re.findall(r"`(.*?)`", heavy[1])))
+    assert not open_to_writes("pypi.org")
+    assert not open_to_writes("files.pythonhosted.org")
+    assert open_to_writes("upload.pypi.org")
+
+
+def test_the_page_has_the_programs_cure() -> None:
+    assert "user namespaces" in WORDS
+    assert "the system calls unshare and mount" in cure("bwrap: No permissions to create a new namespace")

@@ -19,14 +19,12 @@ SCREEN = Screen(Redactor(((KEY, "model key"),)), examples=("tests/data/**",))
 
 @pytest.fixture
 async def workspace(repository: Repository, tmp_path: Path) -> GitWorkspace:
-    """A workspace whose publisher knows one key."""
     return GitWorkspace.on(
         await LocalRepository.open(repository.path), tmp_path / "screened", publishing=Publishing(SCREEN)
     )
 
 
 async def stopped(workspace: GitWorkspace, repository: Repository, work: Work) -> SecretAdded:
-    """Publish work that must not be published, and give what is said; nothing was."""
     branches = repository.git("branch", "--list")
     with pytest.raises(SecretAdded) as error:
         await publish(workspace, repository, work)
@@ -37,9 +35,7 @@ async def stopped(workspace: GitWorkspace, repository: Repository, work: Work) -
 
 
 @pytest.mark.req("X3", "PR4")
-async def test_a_secret_in_a_file(workspace: GitWorkspace, repository: Repository) -> None:
-    """Path, line and kind are named, the value is not; known ones and others, in new files and in old ones."""
-
+async def test_a_secret_in_a_file_is_named_by_place_and_kind(workspace: GitWorkspace, repository: Repository) -> None:
     def work(tree: Path) -> None:
         (tree / "src" / "a.py").write_text(f"a = 1\n\nkey = '{KEY}'\n")
         (tree / "new.txt").write_text(f"one\n{UNKNOWN}\n")
@@ -51,9 +47,7 @@ async def test_a_secret_in_a_file(workspace: GitWorkspace, repository: Repositor
 
 
 @pytest.mark.req("X3")
-async def test_a_secret_in_disguise(workspace: GitWorkspace, repository: Repository) -> None:
-    """Encoded, in pieces, in a binary file, in 16 bits, in a link, in a name, and over the edge of what is read."""
-
+async def test_a_secret_in_disguise_is_found(workspace: GitWorkspace, repository: Repository) -> None:
     def work(tree: Path) -> None:
         (tree / "a").write_text(base64.b64encode(b"x" + KEY.encode()).decode())
         (tree / "b").write_text(KEY[13:50][::-1])
@@ -69,7 +63,6 @@ async def test_a_secret_in_disguise(workspace: GitWorkspace, repository: Reposit
 
 @pytest.mark.req("X3")
 async def test_what_was_there_is_not_judged(workspace: GitWorkspace, repository: Repository) -> None:
-    """Neither a file that the work left alone nor a line that it only moved."""
     repository.commit(src__old_dot_py=f"x = 1\nkey = '{UNKNOWN}'\n", left=KEY)
 
     def work(tree: Path) -> None:
@@ -82,16 +75,14 @@ async def test_what_was_there_is_not_judged(workspace: GitWorkspace, repository:
 
 
 @pytest.mark.req("X3")
-async def test_examples_are_a_persons_word(workspace: GitWorkspace, repository: Repository) -> None:
-    """In files that the configuration names what looks like a secret is none; a known one is one everywhere."""
+async def test_only_unknown_secrets_may_be_examples(workspace: GitWorkspace, repository: Repository) -> None:
     assert (await publish(workspace, repository, write(tests__data__a=UNKNOWN))).paths == ("tests/data/a",)
     error = await stopped(workspace, repository, write(tests__data__b=KEY))
     assert error.places == (("tests/data/b", 1, "model key"),)
 
 
 @pytest.mark.req("X3", "G3")
-async def test_the_order_is_screened(workspace: GitWorkspace, repository: Repository) -> None:
-    """No secret in a message or a branch either, wherever it came from."""
+async def test_branch_and_message_are_screened(workspace: GitWorkspace, repository: Repository) -> None:
     checkout = await begin(workspace, repository, write(x="x"))
     for branch, message in (("plangate/run-x", f"Do {UNKNOWN}"), (f"plangate/{KEY[13:40].lower()}", "Do it")):
         with pytest.raises(SecretAdded):

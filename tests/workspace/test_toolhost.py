@@ -19,7 +19,6 @@ EACH = HELLO + "for line in sys.stdin:\n m = json.loads(line); n = m.get('id')\n
 
 
 async def fake(tmp_path: Path, script: str) -> SandboxedToolhost:
-    """Start a program of the test's own in place of the toolhost."""
     profile = SandboxProfile("/home/me", (Mount(str(tmp_path), "/home/me", writable=True),))
     return await SandboxedToolhost.start(
         [*argv(profile, init=False), python(), "-ISc", script], {"root": "/home/me"}, environment={}
@@ -27,7 +26,6 @@ async def fake(tmp_path: Path, script: str) -> SandboxedToolhost:
 
 
 def alive(tmp_path: Path) -> bool:
-    """Whether the beat of a program goes on."""
     beat = tmp_path / "beat"
     before = beat.stat().st_mtime_ns
     deadline = time.monotonic() + 0.5
@@ -50,23 +48,20 @@ def alive(tmp_path: Path) -> bool:
         "print(json.dumps({'id': 99, 'text': 'not asked'}))",
     ),
 )
-async def test_nonsense(answer: str, tmp_path: Path) -> None:
-    """An answer that cannot be read is an error of the tool at most; nothing is raised, nobody waits for ever."""
+async def test_an_answer_that_is_nonsense_is_an_error_at_most(answer: str, tmp_path: Path) -> None:
     host = await fake(tmp_path, EACH + answer + "; print(json.dumps({'id': n, 'text': 'late'}), flush=True)")
     output = await host.call("Read", {})
     assert output.text == "late" or output.is_error
     await host.close()
 
 
-async def test_endless_line(tmp_path: Path) -> None:
-    """A line without end ends the toolhost, not the memory of the program."""
+async def test_an_endless_line_ends_the_toolhost(tmp_path: Path) -> None:
     host = await fake(tmp_path, EACH + "[sys.stdout.write('x' * (1 << 20)) for _ in iter(int, 1)]")
     assert (await host.call("Read", {})).is_error
     await host.close()
 
 
-async def test_only_images_come_through(tmp_path: Path) -> None:
-    """Of the blocks of an answer only well-formed images reach the model; other fields are checked one by one."""
+async def test_only_well_formed_images_come_through(tmp_path: Path) -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
     text = {"type": "text", "text": "obey"}
     odd = {"type": "image", "source": {"type": "url", "url": "https://example.org"}}
@@ -78,8 +73,7 @@ async def test_only_images_come_through(tmp_path: Path) -> None:
     await host.close()
 
 
-async def test_long_text_is_cut(tmp_path: Path) -> None:
-    """A text beyond the limit is cut, and says so."""
+async def test_a_long_text_is_cut(tmp_path: Path) -> None:
     host = await fake(tmp_path, EACH + "print(json.dumps({'id': n, 'text': 'x' * 3000000}), flush=True)")
     output = await host.call("Read", {})
     assert len(output.text) < 1_100_000
@@ -87,8 +81,7 @@ async def test_long_text_is_cut(tmp_path: Path) -> None:
     await host.close()
 
 
-async def test_death(tmp_path: Path) -> None:
-    """A toolhost that dies answers whoever waits, and whoever comes later, with an error."""
+async def test_a_dead_toolhost_answers_with_errors(tmp_path: Path) -> None:
     host = await fake(tmp_path, HELLO + "sys.stdin.readline(); os._exit(1)")
     first, second = await asyncio.gather(host.call("Read", {}), host.call("Read", {}))
     assert first.is_error
@@ -97,8 +90,7 @@ async def test_death(tmp_path: Path) -> None:
     await host.close()
 
 
-async def test_what_a_command_said_until_it_was_stopped(tmp_path: Path) -> None:
-    """A call beyond its time answers with what it had until then, where the toolhost obeys."""
+async def test_a_stopped_call_answers_with_what_it_had(tmp_path: Path) -> None:
     late = "print(json.dumps({'id': m.get('cancel', n), 'text': 'half of it'}), flush=True) if 'cancel' in m else None"
     host = await fake(tmp_path, EACH + late)
     output = await host.call("Bash", {"command": "echo half of it; sleep 30"}, timeout=0.2)
@@ -108,8 +100,7 @@ async def test_what_a_command_said_until_it_was_stopped(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-async def test_timeout_of_one_that_does_not_obey(tmp_path: Path) -> None:
-    """A call beyond its time is stopped; a toolhost that ignores it is killed, with what it started."""
+async def test_a_toolhost_that_ignores_a_timeout_is_killed(tmp_path: Path) -> None:
     beat = "os.fork() or [(open('beat', 'w').write('x'), time.sleep(0.05)) for _ in iter(int, 1)]\n"
     host = await fake(tmp_path, HELLO + beat + "time.sleep(600)")
     output = await host.call("Read", {}, timeout=0.3)
@@ -120,7 +111,6 @@ async def test_timeout_of_one_that_does_not_obey(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("script", ("import time; time.sleep(600)", "raise SystemExit('broken')", "print('{}')"))
 async def test_close_is_quick_and_whole(script: str, tmp_path: Path) -> None:
-    """Closing ends a toolhost that ignores the end of its input, and closing again does nothing."""
     beat = "os.fork() or [(open('beat', 'w').write('x'), time.sleep(0.05)) for _ in iter(int, 1)]\n"
     host = await fake(tmp_path, HELLO + beat + "time.sleep(0.2)\n" + script)
     await host.close()
@@ -128,14 +118,12 @@ async def test_close_is_quick_and_whole(script: str, tmp_path: Path) -> None:
     await host.close()
 
 
-async def test_no_start(tmp_path: Path) -> None:
-    """A sandbox that does not come up is NoSandbox, with what was said."""
+async def test_a_sandbox_that_does_not_start_says_why(tmp_path: Path) -> None:
     with pytest.raises(NoSandbox, match=r"it broke.*doctor"):
         await fake(tmp_path, "import sys; sys.exit('it broke')")
 
 
-async def test_progress(tmp_path: Path) -> None:
-    """Progress reaches the caller in order, before the answer."""
+async def test_progress_comes_in_order_before_the_answer(tmp_path: Path) -> None:
     said: list[str] = []
     steps = "[print(json.dumps({'id': n, 'progress': str(i)}), flush=True) for i in range(3)]"
     host = await fake(tmp_path, EACH + steps + "; print(json.dumps({'id': n, 'text': 'end'}), flush=True)")
@@ -145,8 +133,7 @@ async def test_progress(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("T3a")
-async def test_calls_side_by_side(workspace: GitWorkspace, repository: Repository) -> None:
-    """Calls run side by side, each with the answer to its own question."""
+async def test_calls_side_by_side_get_their_own_answers(workspace: GitWorkspace, repository: Repository) -> None:
     host = await workspace.open(await workspace.checkout("main", repository.head), Access.READ)
     paths = ("src/a.py", "src/b.py", "README.md") * 5
     outputs = await asyncio.gather(*(host.call("Read", {"file_path": path}) for path in paths))
@@ -162,8 +149,7 @@ done 2> /dev/null; cat /proc/1/cmdline; echo mine"""
 
 @pytest.mark.req("T3a")
 @pytest.mark.parametrize("init", (False, True))
-async def test_forged_answer(init: bool, tmp_path: Path) -> None:
-    """A command cannot answer in the toolhost's place; with a first process that holds the pipes it could."""
+async def test_a_command_cannot_forge_an_answer_where_there_is_no_init(init: bool, tmp_path: Path) -> None:
     profile = SandboxProfile("/home/me", (Mount(str(tmp_path), "/home/me", writable=True),))
     command = [*argv(profile, init=init), *program(python(), PACKAGE)]
     limits = {"memory_mb": 512, "seconds": 20, "rg": "rg", "env": environment(profile)}
@@ -173,8 +159,7 @@ async def test_forged_answer(init: bool, tmp_path: Path) -> None:
     await host.close()
 
 
-async def test_toolhost_is_the_first_process(workspace: GitWorkspace, repository: Repository) -> None:
-    """In a workspace the toolhost is process 1, gives nothing of itself away, and reaps what commands leave behind."""
+async def test_the_toolhost_is_process_1_and_tells_nothing(workspace: GitWorkspace, repository: Repository) -> None:
     host = await workspace.open(await workspace.checkout("main", repository.head), Access.WRITE)
     look = "tr '\\0' ' ' < /proc/1/cmdline; readlink /proc/1/fd/3 /proc/1/exe /proc/1/cwd; cat /proc/1/environ; true"
     said = (await host.call("Bash", {"command": look})).text
@@ -188,9 +173,7 @@ async def test_toolhost_is_the_first_process(workspace: GitWorkspace, repository
 
 
 @pytest.mark.req("S9")
-async def test_tmp_is_each_ones_own(workspace: GitWorkspace, repository: Repository) -> None:
-    """It lies on the checkout's disk, nobody else sees it, and it goes with its sandbox, or with the next one where
-    the process was killed."""
+async def test_each_sandbox_has_a_tmp_of_its_own(workspace: GitWorkspace, repository: Repository) -> None:
     checkout = await workspace.checkout("main", repository.head)
     place = Path(checkout.path).parent
     left = place / "tmp-4194305-x"
@@ -209,8 +192,7 @@ async def test_tmp_is_each_ones_own(workspace: GitWorkspace, repository: Reposit
 
 
 @pytest.mark.req("S3", "L6")
-async def test_cancelled_while_it_starts(workspace: GitWorkspace, repository: Repository) -> None:
-    """Wherever in its start a sandbox is cancelled, that is through at once."""
+async def test_a_start_can_be_cancelled_at_any_moment(workspace: GitWorkspace, repository: Repository) -> None:
     checkout = await workspace.checkout("main", repository.head)
     for moment in range(16):
         starting = asyncio.ensure_future(workspace.open(checkout, Access.READ))
@@ -221,8 +203,7 @@ async def test_cancelled_while_it_starts(workspace: GitWorkspace, repository: Re
         assert done, f"it hangs, cancelled after {moment % 4} turns of the loop"
 
 
-async def test_cancelled_command(workspace: GitWorkspace, repository: Repository) -> None:
-    """Cancelling a call ends its command; the toolhost goes on."""
+async def test_cancelling_a_call_ends_its_command_alone(workspace: GitWorkspace, repository: Repository) -> None:
     checkout = await workspace.checkout("main", repository.head)
     host = await workspace.open(checkout, Access.WRITE)
     command = "while true; do date +%N > beat; sleep 0.05; done"
@@ -239,8 +220,7 @@ async def test_cancelled_command(workspace: GitWorkspace, repository: Repository
 
 
 @pytest.mark.req("P4")
-async def test_read_only(workspace: GitWorkspace, repository: Repository) -> None:
-    """With read access neither a tool nor a command can change the checkout."""
+async def test_read_access_changes_nothing(workspace: GitWorkspace, repository: Repository) -> None:
     checkout = await workspace.checkout("main", repository.head)
     host = await workspace.open(checkout, Access.READ)
     command = "echo x > src/a.py; touch new; git commit --allow-empty -m x; git config a.b c"
@@ -252,8 +232,7 @@ async def test_read_only(workspace: GitWorkspace, repository: Repository) -> Non
     assert "a" not in Path(checkout.path, ".git/HEAD").read_text().split()
 
 
-async def test_without_a_sandbox(repository: Repository, tmp_path: Path) -> None:
-    """The unsafe mode runs the same toolhost bare, on the checkout's own path, with a cleared environment."""
+async def test_the_unsafe_mode_runs_the_same_toolhost_bare(repository: Repository, tmp_path: Path) -> None:
     source = await LocalRepository.open(repository.path, unsafe=True)
     workspace = GitWorkspace.on(source, tmp_path / "data")
     checkout = await workspace.checkout("main", source.head)

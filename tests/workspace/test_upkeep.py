@@ -1,19 +1,22 @@
-"""Upkeep: mirrors that were damaged heal, what nobody uses is forgotten, and what is used stays."""
+"""Upkeep: mirrors that were damaged heal, what nobody uses is removed, and what is used stays."""
 
 import os
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from bot.core.errors import Conflict
 from bot.workspace import locks
-from bot.workspace.locks import Lock
+from bot.workspace.checkout import LASTING_SECONDS
+from bot.workspace.locks import AT_ONCE, Lock
 from bot.workspace.mirror import PACKS, is_damage, remove_mirror
 from bot.workspace.workspace import GitWorkspace
+from tests import forks
 from tests.workspace.ground import Repository, publish, write
 
 LONG_AGO = time.time() - 200 * 24 * 3600
@@ -66,8 +69,7 @@ DAMAGES = (no_packs, half_an_object, no_head, broken_config, empty_refs, left_lo
 
 @pytest.mark.req("G2", "D2")
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-async def test_damage_heals(damage: Callable[[Path], None], workspace: GitWorkspace, repository: Repository) -> None:
-    """Whatever a crash left of a mirror, the next checkouts are whole: of a commit that was there, and of a new one."""
+async def test_a_mirror_heals(damage: Callable[[Path], None], workspace: GitWorkspace, repository: Repository) -> None:
     old = repository.head
     await workspace.checkout("before", old)
     damage(workspace.mirror.path)
@@ -78,8 +80,7 @@ async def test_damage_heals(damage: Callable[[Path], None], workspace: GitWorksp
 
 
 @pytest.mark.req("G2")
-async def test_published_after_damage(workspace: GitWorkspace, repository: Repository) -> None:
-    """Work that was begun before its mirror was lost is published all the same."""
+async def test_work_is_published_after_its_mirror_was_lost(workspace: GitWorkspace, repository: Repository) -> None:
     checkout = await workspace.checkout("main", repository.head)
     remove_mirror(workspace.mirror.path)
     assert (await publish(workspace, repository, write(new="x"))).paths == ("new",)
@@ -97,13 +98,11 @@ async def test_published_after_damage(workspace: GitWorkspace, repository: Repos
         ("fatal: unable to access 'https://x/': Could not resolve host: x", False),
     ),
 )
-def test_what_damage_is(said: str, damaged: bool) -> None:
-    """A mirror is thrown away for its own faults, not for those of the disk, the network or a history."""
+def test_a_mirror_is_damaged_by_its_own_faults_alone(said: str, damaged: bool) -> None:
     assert is_damage(said) is damaged
 
 
 async def test_unused_commits_are_forgotten(workspace: GitWorkspace, repository: Repository) -> None:
-    """A commit that nobody used for long loses its ref; one that is used keeps it, and a forgotten one comes back."""
     mirror, first = workspace.mirror, repository.head
     await mirror.ensure(first)
     second = repository.commit(new="x")
@@ -119,7 +118,6 @@ async def test_unused_commits_are_forgotten(workspace: GitWorkspace, repository:
 
 
 async def test_unused_mirrors_are_removed(workspace: GitWorkspace, repository: Repository) -> None:
-    """The mirror of a repository that nobody works on goes; one that somebody fetches into stays."""
     mirror = workspace.mirror
     await mirror.ensure(repository.head)
     gone, held = (mirror.path.with_name(name) for name in ("gone.git", "held.git"))
@@ -134,7 +132,6 @@ async def test_unused_mirrors_are_removed(workspace: GitWorkspace, repository: R
 
 
 async def test_packs_become_few(workspace: GitWorkspace, repository: Repository) -> None:
-    """Many fetches leave many packs, which become few, with nothing lost; on the same day nothing is done again."""
     mirror = workspace.mirror
     await mirror.ensure(repository.head)
     for number in range(PACKS + 2):
@@ -154,7 +151,6 @@ async def test_packs_become_few(workspace: GitWorkspace, repository: Repository)
 
 
 async def test_nothing_is_tidied_while_somebody_fetches(workspace: GitWorkspace, repository: Repository) -> None:
-    """A mirror that is held is left for another day, without a word."""
     await workspace.mirror.ensure(repository.head)
     lock = Lock(workspace.mirror.path.with_suffix(".lock"))
     lock.acquire()
@@ -166,7 +162,6 @@ async def test_nothing_is_tidied_while_somebody_fetches(workspace: GitWorkspace,
 
 
 async def test_old_checkouts_are_removed(workspace: GitWorkspace, repository: Repository) -> None:
-    """A checkout that nobody used for long goes; one that was used lately, or is in use, stays."""
     for name in ("old", "young", "held"):
         await workspace.checkout(name, repository.head)
     await workspace.close()
@@ -180,7 +175,6 @@ async def test_old_checkouts_are_removed(workspace: GitWorkspace, repository: Re
 
 
 async def test_no_lock_is_left(workspace: GitWorkspace, repository: Repository) -> None:
-    """A discarded checkout takes its lock along, and locks of names that are no more are removed."""
     (workspace.checkouts.folder).mkdir(parents=True)
     (workspace.checkouts.folder / "child-9.lock").touch()
     main = await workspace.checkout("main", repository.head)
@@ -191,8 +185,7 @@ async def test_no_lock_is_left(workspace: GitWorkspace, repository: Repository) 
     assert again == fork
 
 
-def test_one_holder_of_a_name(tmp_path: Path) -> None:
-    """A lock that is removed by its holder, again and again, never has two of them."""
+def test_a_lock_that_is_dropped_never_has_two_holders(tmp_path: Path) -> None:
     inside: list[int] = []
     most = [0]
 
@@ -218,10 +211,115 @@ def test_one_holder_of_a_name(tmp_path: Path) -> None:
     assert not (tmp_path / "x.lock").exists()
 
 
-def test_kept_as_the_disk_allows(tmp_path: Path) -> None:
-    """What is missing is not old; what is old for one purpose need not be for another."""
+def test_what_is_missing_is_not_old(tmp_path: Path) -> None:
     stamp = tmp_path / "stamp"
     stamp.touch()
     assert not locks.is_unused(stamp)
     assert locks.is_unused(stamp, seconds=-1)
     assert not locks.is_unused(tmp_path / "missing" / "stamp", seconds=-1)
+
+
+# --- What killed processes leave behind -----------------------------------------------------------------------------
+
+
+WORKS = """
+import asyncio, sys
+from pathlib import Path
+from bot.workspace.local_repository import LocalRepository
+from bot.workspace.workspace import GitWorkspace
+
+async def main():
+    source = await LocalRepository.open(Path(sys.argv[1]))
+    workspace = GitWorkspace.on(source, Path(sys.argv[2]))
+    mine = await workspace.checkout("thread", source.head)
+    await workspace.fork(mine, "child-1")
+    await workspace.fork(mine, "child-2", lasting=True)
+    async with workspace.publisher.make_place() as place:
+        (place / "clone").mkdir()
+        print("at work", flush=True)
+        await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def at_work(repository: Repository, data: Path) -> Iterator[None]:
+    with forks.script(WORKS).read_lines(str(repository.path), str(data)) as (_, printed):
+        assert printed.readline() == "at work\n"
+        yield
+
+
+def folders(data: Path) -> list[str]:
+    clones = len(list((data / "publishing").glob("*/")))
+    return [*sorted(place.name for place in (data / "checkouts").glob("*/")), f"{clones} clones"]
+
+
+@pytest.mark.req("E4")
+async def test_what_a_killed_process_left_is_removed(
+    workspace: GitWorkspace, repository: Repository, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    with at_work(repository, data):
+        await workspace.checkout("mine", repository.head)
+        assert folders(data) == ["child-1", "child-2", "mine", "thread", "1 clones"]
+    await workspace.checkout("mine", repository.head)
+    assert folders(data) == ["child-2", "mine", "thread", "0 clones"]
+    assert sorted(lock.name for lock in (data / "checkouts").glob("*.lock")) == [
+        "child-2.lock",
+        "mine.lock",
+        "thread.lock",
+    ]
+
+
+@pytest.mark.req("E4", "L9", "S4")
+async def test_a_lasting_fork_is_found_again(workspace: GitWorkspace, repository: Repository, tmp_path: Path) -> None:
+    mine = await workspace.checkout("mine", repository.head)
+    fork = await workspace.fork(mine, "child-3", lasting=True)
+    (Path(fork.path) / "work.txt").write_text("done\n")
+    await workspace.close()
+    later = GitWorkspace.on(workspace.source, tmp_path / "data")
+    mine = await later.checkout("mine", repository.head)
+    found = await later.fork(mine, "child-3", lasting=True)
+    assert (fork.found, found.found) == (False, True)
+    assert (Path(found.path) / "work.txt").read_text() == "done\n"
+    assert (await later.merge(found, mine)).merged == ("work.txt",)
+    await later.close()
+    stamp = Path(found.path).parent / "base"
+    os.utime(stamp, (time.time() - LASTING_SECONDS - 60,) * 2)
+    await workspace.checkout("mine", repository.head)
+    assert not stamp.exists()
+
+
+async def test_a_half_made_fork_is_litter(workspace: GitWorkspace, repository: Repository) -> None:
+    half = workspace.checkouts.folder / "child-2~making" / "origin"
+    half.mkdir(parents=True)
+    await workspace.checkout("mine", repository.head)
+    assert not half.parent.exists()
+
+
+async def test_forks_that_are_in_use_stay(workspace: GitWorkspace, repository: Repository, tmp_path: Path) -> None:
+    mine = await workspace.checkout("mine", repository.head)
+    fork = await workspace.fork(mine, "child-3")
+    other = GitWorkspace.on(workspace.source, tmp_path / "data")
+    await other.checkout("other", repository.head)
+    await workspace.checkout("mine", repository.head)
+    assert Path(fork.path).is_dir()
+    await workspace.close()
+    await other.checkout("other", repository.head)
+    assert not Path(fork.path).exists()
+
+
+async def test_litter_is_removed_bit_by_bit(workspace: GitWorkspace, repository: Repository) -> None:
+    places = [workspace.publisher.folder / f"tmp{number}" for number in range(AT_ONCE + 3)]
+    for place in places:
+        place.mkdir(parents=True)
+    await workspace.checkout("mine", repository.head)
+    assert sum(place.exists() for place in places) == 3
+    await workspace.checkout("mine", repository.head)
+    assert not any(place.exists() for place in places)
+
+
+async def test_publishing_leaves_nothing(workspace: GitWorkspace, repository: Repository, tmp_path: Path) -> None:
+    await publish(workspace, repository, write(src__a_dot_py="a = 2\n"))
+    assert list((tmp_path / "data" / "publishing").iterdir()) == []

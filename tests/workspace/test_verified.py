@@ -26,12 +26,10 @@ def order(tree: str, **leftovers: str) -> CommitOrder:
 
 
 def oid(content: str) -> str:
-    """The id of a blob (gitformat-pack(5))."""
     return hashlib.sha1(f"blob {len(content)}\0{content}".encode(), usedforsecurity=False).hexdigest()
 
 
 async def test_nothing_writes_frozen_work(workspace: GitWorkspace, repository: Repository) -> None:
-    """A process that writes until it is ended is ended before the copy is made: copy and work stay the same."""
     work = await begin(workspace, repository, write(new="x"))
     host, late, begun = await workspace.open(work, Access.WRITE), Path(work.path, "late.txt"), asyncio.Event()
     writing = asyncio.create_task(host.call("Bash", {"command": _WRITING}, progress=lambda _: begun.set()))
@@ -45,7 +43,6 @@ async def test_nothing_writes_frozen_work(workspace: GitWorkspace, repository: R
 
 
 async def test_a_daemon_writes_nothing_that_is_published(workspace: GitWorkspace, repository: Repository) -> None:
-    """A process that left the session of its command, and writes on after the last one, ends with its sandbox."""
     work = await begin(workspace, repository, write(new="x"))
     host, late = await workspace.open(work, Access.WRITE), Path(work.path, "late.txt")
     assert not (await host.call("Bash", {"command": _DAEMON})).is_error
@@ -75,8 +72,9 @@ def removed(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("late", (added, changed, made_a_program, removed))
-async def test_changed_after_it_was_verified(workspace: GitWorkspace, repository: Repository, late: object) -> None:
-    """A path, a content or a mode that differs from what was verified is refused, and no branch is made."""
+async def test_work_changed_since_it_was_verified(
+    workspace: GitWorkspace, repository: Repository, late: object
+) -> None:
     work = await begin(workspace, repository, write(new="x"))
     frozen = await workspace.freeze(work, "checks", {})
     assert callable(late)
@@ -87,7 +85,6 @@ async def test_changed_after_it_was_verified(workspace: GitWorkspace, repository
 
 
 async def test_what_checks_write_is_not_published(workspace: GitWorkspace, repository: Repository) -> None:
-    """They build in the copy, and change files of it as they like."""
     work = await begin(workspace, repository, write(new="x"))
     frozen = await workspace.freeze(work, "checks", {})
     host = await workspace.open(frozen.checkout, Access.WRITE)
@@ -99,7 +96,6 @@ async def test_what_checks_write_is_not_published(workspace: GitWorkspace, repos
 
 
 async def test_work_that_may_not_be_published_is_not_verified(workspace: GitWorkspace, repository: Repository) -> None:
-    """It is refused before any check runs, and leaves no copy."""
     work = await begin(workspace, repository, lambda tree: (tree / "out").symlink_to("/etc/passwd"))
     with pytest.raises(Refused, match="leads out of the repository"):
         await workspace.freeze(work, "checks", {})
@@ -107,7 +103,6 @@ async def test_work_that_may_not_be_published_is_not_verified(workspace: GitWork
 
 
 async def left(workspace: GitWorkspace, repository: Repository) -> Checkout:
-    """A checkout in which set-up commands left a new file, a changed and a removed one of the base."""
     work = await begin(workspace, repository, write(left_dot_txt="left", README_dot_md="# Set up\n"))
     Path(work.path, "src", "b.py").unlink()
     return work
@@ -116,8 +111,7 @@ async def left(workspace: GitWorkspace, repository: Repository) -> Checkout:
 LEFT = {"left.txt": oid("left"), "README.md": oid("# Set up\n"), "src/b.py": "gone"}
 
 
-async def test_leftovers_stay_out(workspace: GitWorkspace, repository: Repository) -> None:
-    """The copy has them, what is published does not."""
+async def test_leftovers_of_set_up_stay_out(workspace: GitWorkspace, repository: Repository) -> None:
     work = await left(workspace, repository)
     write(new="x")(Path(work.path))
     frozen = await workspace.freeze(work, "checks", LEFT)
@@ -126,16 +120,14 @@ async def test_leftovers_stay_out(workspace: GitWorkspace, repository: Repositor
     assert published.paths == ("new",)
 
 
-async def test_leftovers_that_the_work_changed(workspace: GitWorkspace, repository: Repository) -> None:
-    """They are work."""
+async def test_leftovers_that_the_work_changed_are_published(workspace: GitWorkspace, repository: Repository) -> None:
     work = await left(workspace, repository)
     write(left_dot_txt="mine", README_dot_md="# Mine\n", src__b_dot_py="b = 2\n")(Path(work.path))
     published = await workspace.publish(approved(work.base), work, order("", **LEFT))
     assert published.paths == ("README.md", "left.txt", "src/b.py")
 
 
-async def test_large_leftovers(workspace: GitWorkspace, repository: Repository) -> None:
-    """A file beyond the limit stays out as well, as long as it is what was left."""
+async def test_large_leftovers_stay_out(workspace: GitWorkspace, repository: Repository) -> None:
     work = await begin(workspace, repository, write(new="x"))
     large = b"\0" * 50_000_001
     Path(work.path, "dump").write_bytes(large)

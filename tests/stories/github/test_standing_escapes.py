@@ -1,6 +1,6 @@
 """Work under a standing approval that changes more than its plan: nothing is published before people decide (MT6).
 
-tests/workspace/test_leaving_scope.py and tests/workflow/test_standing_gate.py hold the many ways of it.
+tests/workspace/test_refused_work.py and tests/workflow/test_standing_gate.py hold the many ways of it.
 """
 
 from typing import Final

@@ -37,7 +37,6 @@ PUBLIC += ["2606:4700::1111", "2001:4860:4860::8888", "2a00:1450::1", "2620:fe::
 
 
 def _spellings(address: str) -> list[str]:
-    """An IPv4 address as one parser or another would read it."""
     a, b, c, d = map(int, address.split("."))
     number = int(ipaddress.IPv4Address(address))
     return [
@@ -117,8 +116,7 @@ CONNECTS = [
 
 
 @every_row("address", (*CLOSED_4, *CLOSED_6, *HELD, *NO_ADDRESSES))
-async def test_closed_addresses(address: str) -> None:
-    """A listed name that leads to it, alone or beside a public one, is refused without a connection."""
+async def test_a_closed_address_is_refused_alone_and_beside_others(address: str) -> None:
     assert not is_public(address)
     for answer in ((address,), ("93.184.215.14", address), (address, "93.184.215.14")):
         with pytest.raises(Refused, match="not public"):
@@ -126,23 +124,20 @@ async def test_closed_addresses(address: str) -> None:
 
 
 @every_row("address", PUBLIC)
-async def test_public_addresses(address: str) -> None:
-    """A public address, the neighbours of closed ranges among them, is dialled exactly as it was checked."""
+async def test_a_public_address_is_dialled_as_it_was_checked(address: str) -> None:
     with pytest.raises(Dialled) as dialled:
         await _reached("docs.example.org", (address,))
     assert dialled.value.args == (address, 443)
 
 
 @every_row("url", URLS)
-def test_urls_that_are_not_canonical(url: str) -> None:
-    """Whatever two parsers could read in two ways is refused."""
+def test_a_url_with_two_readings_is_refused(url: str) -> None:
     with pytest.raises(Refused):
         route.parse_url(url)
 
 
 @every_row("text", CONNECTS)
-def test_targets_that_are_not_canonical(text: str) -> None:
-    """The same for what CONNECT names."""
+def test_a_target_with_two_readings_is_refused(text: str) -> None:
     with pytest.raises(Refused):
         route.parse_authority(text)
 
@@ -162,16 +157,14 @@ def test_targets_that_are_not_canonical(text: str) -> None:
         *((host, (host,)) for host in HOSTS),
     ),
 )
-async def test_names_that_stay_shut(host: str, listed: Sequence[str]) -> None:
-    """Neither what is never open, nor a neighbour of a listed name, nor an address as a name is even looked up."""
+async def test_names_that_stay_shut_are_not_looked_up(host: str, listed: Sequence[str]) -> None:
     with pytest.raises(Refused) as refused:
         await _reached(host, ("93.184.215.14",), listed)
     assert "look" not in refused.value.what
 
 
 @pytest.mark.parametrize("url", ("https://docs.example.org", "https://docs.example.org/3/a.html?q=a%20b&c=d#top"))
-def test_plain_urls(url: str) -> None:
-    """What a person would write is read."""
+def test_a_plain_url_is_read(url: str) -> None:
     assert route.parse_url(url).host == "docs.example.org"
     assert is_name("docs.example.org")
 

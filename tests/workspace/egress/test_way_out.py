@@ -40,8 +40,9 @@ async def ran(host: Toolhost, *commands: str) -> list[str]:
         await host.close()
 
 
-async def test_a_listed_host_and_no_other(net: Internet, repository: Repository, tmp_path: Path) -> None:
-    """curl and Python reach the listed host through TLS of their own; nothing else, not even a name server."""
+async def test_only_a_listed_host_is_reached_by_any_program(
+    net: Internet, repository: Repository, tmp_path: Path
+) -> None:
     told: list[NetworkDecision] = []
     host = await opened(net, repository, tmp_path / "data", told, "docs.example.org")
     python = (
@@ -71,8 +72,7 @@ async def test_a_listed_host_and_no_other(net: Internet, repository: Repository,
     assert [row.reason for row in told if row.host == "evil.example.net"] == ["this host is not on the list"]
 
 
-async def test_nothing_where_no_host_is_open(net: Internet, repository: Repository, tmp_path: Path) -> None:
-    """No host: no socket, no variable, nobody on the port."""
+async def test_nothing_is_there_where_no_host_is_open(net: Internet, repository: Repository, tmp_path: Path) -> None:
     told: list[NetworkDecision] = []
     host = await opened(net, repository, tmp_path / "data", told)
     got = await ran(host, "ls /run; env | grep -i proxy; exec 3<>/dev/tcp/127.0.0.1/3128 || echo nobody")
@@ -103,8 +103,7 @@ print("nothing")
 """
 
 
-async def test_no_packet_leaves(net: Internet, repository: Repository, tmp_path: Path) -> None:
-    """Beside the way out there is none: not for names, not for datagrams, not to any address, whoever asks in there."""
+async def test_no_packet_leaves_beside_the_way_out(net: Internet, repository: Repository, tmp_path: Path) -> None:
     host = await opened(net, repository, tmp_path / "data", [], "docs.example.org")
     got = await ran(
         host,
@@ -135,8 +134,7 @@ print(len(made) > 100)
 """
 
 
-async def test_a_thousand_connections(net: Internet, repository: Repository, tmp_path: Path) -> None:
-    """They hold up whoever opens them, as long as he holds them; what comes after them passes."""
+async def test_a_thousand_connections_hold_nobody_up(net: Internet, repository: Repository, tmp_path: Path) -> None:
     told: list[NetworkDecision] = []
     host = await opened(net, repository, tmp_path / "data", told, "docs.example.org")
     curl = f"curl -sS --retry 5 --retry-all-errors --cacert {net.ca}"
@@ -165,8 +163,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("request_", HOSTILE.values(), ids=HOSTILE)
-async def test_abuse_of_the_proxy(net: Internet, request_: bytes) -> None:
-    """It is answered with a refusal, noted, and nothing is dialled."""
+async def test_abuse_of_the_proxy_is_refused_and_noted(net: Internet, request_: bytes) -> None:
     told: list[NetworkDecision] = []
     proxy = await Proxy.start(Network(("docs.example.org", "*.github.com"), told.append), net.route)
     try:
@@ -191,8 +188,7 @@ GREETINGS = {
 
 
 @pytest.mark.parametrize("greeting", GREETINGS.values(), ids=GREETINGS)
-async def test_what_is_no_tls_to_that_host(net: Internet, greeting: bytes) -> None:
-    """Nothing of it is carried out; the refusal is noted."""
+async def test_what_is_no_tls_to_that_host_is_cut_and_noted(net: Internet, greeting: bytes) -> None:
     told: list[NetworkDecision] = []
     proxy = await Proxy.start(Network(("docs.example.org",), told.append), net.route)
     try:
@@ -203,8 +199,7 @@ async def test_what_is_no_tls_to_that_host(net: Internet, greeting: bytes) -> No
     assert [row.allowed for row in told] == [True, False]
 
 
-async def test_slow_and_many(net: Internet) -> None:
-    """Connections that say nothing are cut when their time is over; those above the bound at once."""
+async def test_silent_connections_and_those_above_the_bound_are_cut(net: Internet) -> None:
     bounds = ProxyLimits(at_once=4, greeting_seconds=0.2)
     proxy = await Proxy.start(Network(("docs.example.org",)), net.route, bounds)
     try:
@@ -218,7 +213,6 @@ async def test_slow_and_many(net: Internet) -> None:
 
 
 async def spoken(proxy: Proxy, said: bytes) -> bytes:
-    """Send something to the proxy and return all that it answers."""
     try:
         reader, writer = await asyncio.open_unix_connection(proxy.path)
         try:

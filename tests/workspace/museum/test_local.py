@@ -12,8 +12,7 @@ from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 from tests import forks
 from tests.workspace.ground import Repository, approved, make_repository, order
-from tests.workspace.museum.exhibit import Script, Trap
-from tests.workspace.museum.git_dir import GIT_DIR, SERVER_HOOKS, config, driven, hooks
+from tests.workspace.museum.exhibits import GIT_DIR, PROGRAM, SERVER_HOOKS, config, driven, hooks
 from tests.workspace.museum.tour import SECRET, Canary, listening, shell
 
 
@@ -23,16 +22,14 @@ def canary(tmp_path: Path) -> Iterator[Canary]:
         yield Canary.put(tmp_path / "outside", listener)
 
 
-def plant(repository: Repository, canary: Canary, *scripts: Script) -> None:
-    """Plant tricks in a repository; what they did on the way does not count."""
+def plant(repository: Repository, canary: Canary, *scripts: str) -> None:
     for script in scripts:
-        shell(repository.path, script(canary.trap))
+        shell(repository.path, canary.filled(script))
     (canary.folder / "fired").unlink(missing_ok=True)
     os.utime(repository.path / "README.md", (1, 1))
 
 
 async def work(repository: Repository, data: Path) -> str:
-    """Open, mirror, work and publish; gives the commit."""
     source = await LocalRepository.open(repository.path)
     workspace = GitWorkspace.on(source, data)
     checkout = await workspace.checkout("main", source.head)
@@ -45,10 +42,11 @@ async def work(repository: Repository, data: Path) -> str:
 
 @pytest.mark.long
 @pytest.mark.req("G1")
-@pytest.mark.parametrize("name", GIT_DIR.exhibits)
-async def test_one_by_one(name: str, repository: Repository, canary: Canary, tmp_path: Path) -> None:
-    """Each trick by itself leaves no trace, and the work is published."""
-    plant(repository, canary, GIT_DIR.exhibits[name].script)
+@pytest.mark.parametrize("name", GIT_DIR)
+async def test_each_trick_at_home_has_no_effect(
+    name: str, repository: Repository, canary: Canary, tmp_path: Path
+) -> None:
+    plant(repository, canary, GIT_DIR[name].script)
     commit = await work(repository, tmp_path / "data")
     assert canary.traces == ""
     (repository.path / ".git" / "config").unlink()
@@ -56,48 +54,33 @@ async def test_one_by_one(name: str, repository: Repository, canary: Canary, tmp
 
 
 @pytest.mark.req("G1")
-async def test_all_at_once(repository: Repository, canary: Canary, tmp_path: Path) -> None:
-    """So do all of them together."""
+async def test_all_tricks_at_once_leave_no_trace(repository: Repository, canary: Canary, tmp_path: Path) -> None:
     elsewhere = ("work_tree_elsewhere",)  # with it git looks for the work tree in /etc, in the sandbox as well
-    plant(repository, canary, *(it.script for name, it in GIT_DIR.exhibits.items() if name not in elsewhere))
+    plant(repository, canary, *(it.script for name, it in GIT_DIR.items() if name not in elsewhere))
     await work(repository, tmp_path / "data")
     assert canary.traces == ""
 
 
 @pytest.mark.req("G1")
-async def test_borrowed_objects(repository: Repository, canary: Canary, tmp_path: Path) -> None:
-    """A command that lists the refs of a borrowed object store is not run."""
+async def test_a_borrowed_object_store_runs_no_command(repository: Repository, canary: Canary, tmp_path: Path) -> None:
     make_repository(tmp_path / "lender")
-
-    def borrow(trap: Trap) -> str:
-        lent = f"echo {tmp_path}/lender/.git/objects > .git/objects/info/alternates\n"
-        return lent + config(("core.alternateRefsCommand", trap.program))
-
-    plant(repository, canary, borrow)
+    lent = f"echo {tmp_path}/lender/.git/objects > .git/objects/info/alternates\n"
+    plant(repository, canary, lent + config(("core.alternateRefsCommand", PROGRAM)))
     await work(repository, tmp_path / "data")
     assert canary.traces == ""
 
 
 @pytest.mark.req("G1")
-async def test_hook_that_takes_over_pushes(repository: Repository, canary: Canary, tmp_path: Path) -> None:
-    """A hook that git cannot do without is not run: the push is refused, with the cure."""
-
-    def take_over(trap: Trap) -> str:
-        return (
-            hooks(".git/hooks", f"{SERVER_HOOKS} proc-receive", trap)
-            + "\n"
-            + config(("receive.procReceiveRefs", "refs"))
-        )
-
-    plant(repository, canary, take_over)
+async def test_a_hook_that_takes_over_pushes_is_refused(repository: Repository, canary: Canary, tmp_path: Path) -> None:
+    taking_over = hooks(".git/hooks", f"{SERVER_HOOKS} proc-receive")
+    plant(repository, canary, f"{taking_over}\n{config(('receive.procReceiveRefs', 'refs'))}")
     with pytest.raises(Refused, match=r"unset-all receive.procReceiveRefs"):
         await work(repository, tmp_path / "data")
     assert canary.traces == ""
 
 
 @pytest.mark.req("G1")
-async def test_filter_in_the_sandbox_sees_nothing(repository: Repository, tmp_path: Path) -> None:
-    """A filter cannot be switched off from outside: it runs in the sandbox, finds no secret, and writes nothing."""
+async def test_a_filter_runs_in_the_sandbox_and_sees_nothing(repository: Repository, tmp_path: Path) -> None:
     witness, program = repository.path / ".git" / "witness", repository.path / "evil.sh"
     program.write_text(f"#!/bin/sh\ntouch {witness}\nenv >&2\ncat /proc/*/environ >&2\necho ran >&2\nexit 1\n")
     program.chmod(0o755)

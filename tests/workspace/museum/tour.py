@@ -17,7 +17,7 @@ from bot.ports import Access
 from bot.workspace.workspace import GitWorkspace
 from tests.contracts.smart_http import Site
 from tests.workspace.ground import Repository, approved, order
-from tests.workspace.museum.exhibit import NEW, Script, Trap
+from tests.workspace.museum.exhibits import ADDRESS, NEW, PROGRAM
 
 SECRET = "museum-secret-77"
 
@@ -70,10 +70,9 @@ class Canary:
         program.chmod(0o755)
         return cls(folder, listener)
 
-    @property
-    def trap(self) -> Trap:
-        """What tricks are told."""
-        return Trap(str(self.folder / "evil"), self.listener.address)
+    def filled(self, script: str) -> str:
+        """Return the script of an exhibit with this program and this address."""
+        return script.replace(PROGRAM, str(self.folder / "evil")).replace(ADDRESS, self.listener.address)
 
     @property
     def traces(self) -> str:
@@ -93,17 +92,15 @@ class Tour:
     canary: Canary
     before: set[str] = field(default_factory=set)
 
-    def host_history(self, repository: Repository, script: Script) -> CommitId:
-        """Let somebody push what a script makes in a repository; gives the head of main."""
-        shell(repository.path, script(self.canary.trap))
+    def host_history(self, repository: Repository, script: str) -> CommitId:
+        shell(repository.path, self.canary.filled(script))
         everything = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*", "+refs/replace/*:refs/replace/*")
         repository.git("push", "-q", "--force", str(self.bare.path), *everything)
         return CommitId(self.bare.git("rev-parse", "refs/heads/main"))
 
-    async def agent(self, base: CommitId, name: str, *scripts: Script) -> Checkout:
-        """Let an agent plant tricks in its checkout."""
+    async def agent(self, base: CommitId, name: str, *scripts: str) -> Checkout:
         checkout = await self.workspace.checkout(name, base)
-        said = await self._run(checkout, "\n".join(f"( {script(self.canary.trap)} )" for script in scripts))
+        said = await self._run(checkout, "\n".join(f"( {self.canary.filled(script)} )" for script in scripts))
         assert "planted" in said, said
         return checkout
 
@@ -122,17 +119,14 @@ class Tour:
         await self.workspace.discard(fork)
 
     async def publish(self, checkout: Checkout, branch: str) -> PushedWork:
-        """Publish the work as its plan allows."""
         return await self.workspace.publish(approved(checkout.base), checkout, order(branch=branch))
 
     def published(self, published: PushedWork) -> dict[str, str]:
-        """The paths that a published commit changes, with their modes; all of it read on the server."""
         listed = self.bare.git("diff-tree", "-r", "-z", "--no-renames", f"{published.commit}^", published.commit)
         records = listed.split("\0")[:-1]
         return {path: about.split()[1] for about, path in zip(records[::2], records[1::2], strict=True)}
 
     async def _run(self, checkout: Checkout, script: str) -> str:
-        """Run a script in a sandbox, as an agent would."""
         host = await self.workspace.open(checkout, Access.WRITE)
         try:
             return (await host.call("Bash", {"command": f"{script}\necho planted"})).text
@@ -141,6 +135,5 @@ class Tour:
 
 
 def shell(where: Path, script: str) -> None:
-    """Run a script in a repository of somebody, with plain git."""
     who = "export GIT_{AUTHOR,COMMITTER}_NAME=p GIT_{AUTHOR,COMMITTER}_EMAIL=p@example.org\n"
     subprocess.run(["bash", "-c", who + script], cwd=where, check=True, capture_output=True)
