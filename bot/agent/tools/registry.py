@@ -5,11 +5,23 @@ from functools import cache
 from typing import Any, Final
 
 from bot.agent.resources import SessionResources
-from bot.agent.tools.bash import BASH, BASH_OUTPUT, KILL_SHELL
-from bot.agent.tools.files import EDIT, GLOB, GREP, LS, MULTI_EDIT, NOTEBOOK_EDIT, NOTEBOOK_READ, READ, WRITE
 from bot.agent.tools.github_read import GITHUB_READ_TOOL
 from bot.agent.tools.session_tools import ASK, PLAN, TODO_READ, TODO_WRITE
 from bot.agent.tools.tool import Tool, ToolInput
+from bot.agent.tools.toolhost_tools import (
+    BASH,
+    BASH_OUTPUT,
+    EDIT,
+    GLOB,
+    GREP,
+    KILL_SHELL,
+    LS,
+    MULTI_EDIT,
+    NOTEBOOK_EDIT,
+    NOTEBOOK_READ,
+    READ,
+    WRITE,
+)
 from bot.agent.tools.web import WEB_FETCH, WEB_SEARCH
 from bot.core.transcript import Json
 

@@ -1,10 +1,8 @@
-"""What a tool is (T1), and how a tool that lives in the toolhost is called (T3a)."""
+"""What a tool is (T1), and what it may use while it runs."""
 
-import asyncio
 import posixpath
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
@@ -101,61 +99,6 @@ class Tool:
     Set where a malformed call is likely (lists of objects) or expensive. Not set for all tools: their optional fields
     together would be too many, and compiling a grammar takes time.
     """
-
-
-def read_tool(name: str, description: str, input_model: type[ToolInput]) -> Tool:
-    """Return a tool that reads the checkout. It runs in the toolhost, concurrently with others of its kind."""
-    return Tool(
-        name=name,
-        description=description,
-        input_model=input_model,
-        call=partial(run_in_toolhost, operation=name),
-        kind=lambda _: CallKind.READ,
-        concurrent=lambda _: True,
-    )
-
-
-def edit_tool(
-    name: str, description: str, input_model: type[ToolInput], *, place: str = "file_path", strict: bool = False
-) -> Tool:
-    """Return a tool that changes a file. It runs alone, in the toolhost.
-
-    `place` is the input field that names the file. An existing file must have been read before.
-    """
-    return Tool(
-        name=name,
-        description=description,
-        input_model=input_model,
-        call=partial(run_in_toolhost, operation=name, stamp=place),
-        kind=lambda _: CallKind.EDIT,
-        strict=strict,
-    )
-
-
-async def run_in_toolhost(
-    tool_input: ToolInput, context: ToolContext, emit: ToolSink, *, operation: str, stamp: str | None = None
-) -> ToolOutput:
-    """Run an operation in the toolhost. `stamp` names the input field whose file must have been read before."""
-    arguments = tool_input.arguments()
-    if stamp is not None:
-        arguments["stamp"] = context.stamps.get(relative(arguments[stamp], context.folder), "")
-    progress: asyncio.Queue[str | None] = asyncio.Queue()
-    reporting = asyncio.create_task(_report_progress(progress, emit))
-    try:
-        output = await context.host.call(operation, arguments, progress=progress.put_nowait)
-        progress.put_nowait(None)
-        await reporting
-    finally:
-        reporting.cancel()
-        await asyncio.gather(reporting, return_exceptions=True)
-    context.stamps.update({relative(path, context.folder): stamp for path, stamp in output.stamps.items()})
-    return output
-
-
-async def _report_progress(progress: "asyncio.Queue[str | None]", emit: ToolSink) -> None:
-    """Report a toolhost call's progress as it arrives, until None."""
-    while (text := await progress.get()) is not None:
-        await emit(ToolProgress(text))
 
 
 def relative(path: str, folder: str) -> str:
