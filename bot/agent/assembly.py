@@ -39,10 +39,9 @@ from bot.core.turn import Picture
 from bot.core.work import Consumption
 from bot.ports import AnswerStarted
 
-# --- What a suspended session waits for, and how it continues with people's answers (L8, P7) -------------------------
+# --- What a suspended session waits for, and how it continues with people's answers (L8, P7) --------------------------
 # Rules: people permit the stored call, and nothing else is run; a deny rule overrides any permission; the other calls
-# of
-# the same message are not run, and the model is told so.
+# of the same message are not run, and the model is told so.
 
 
 def pending_question(session: Session) -> Asking | None:
@@ -73,7 +72,6 @@ def run_permitted_call(session: Session, call: str) -> AsyncGenerator[AgentEvent
 
 
 async def _drive_from_call(session: Session, call: str, emit: Sink) -> Ended:
-    """Run a call that people permitted, store its result, and continue the session."""
     stored = next(block for block in pending_calls(session.history) if block["id"] == call)
     results: dict[str, Json] = {}
     prepared = dispatch.prepare(session, stored, permitted=True)
@@ -91,19 +89,16 @@ async def _drive_from_call(session: Session, call: str, emit: Sink) -> Ended:
 
 
 def _suspending_calls(session: Session) -> Iterator[dispatch.SuspendedCall]:
-    """Yield the calls that suspend the session, in order."""
     for call in pending_calls(session.history):
         prepared = dispatch.prepare(session, call)
         if isinstance(prepared, dispatch.SuspendedCall):
             yield prepared
 
 
-# --- Assembles the session of a main agent from its parts, and restores one that an earlier process left (L9) --------
-# Everything is made in the order in which it is needed: log and monitor, what the tools use, the sub-agents, the
-# tools,
+# --- Assembles the session of a main agent from its parts, and restores one that an earlier process left (L9) ---------
+# Everything is made in the order in which it is needed: log and monitor, what the tools use, the sub-agents, the tools,
 # the request prefix, the session. A sub-agent shares the first three with the session that starts it, and never needs
-# the
-# session itself.
+# the session itself.
 
 MAIN = AgentId("main")
 
@@ -193,7 +188,6 @@ async def restore_session(
 
 
 def _planning_reminder(commands: frozenset[str]) -> str:
-    """Return the reminder of plan mode, with the commands that may run in it."""
     lines = "".join(f"\n- {command}" for command in sorted(commands))
     may = f"\nThese commands may run, exactly so, on a copy that is thrown away afterwards:{lines}" if commands else ""
     return prompt_text("plan_mode") + may

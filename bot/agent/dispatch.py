@@ -39,12 +39,10 @@ from bot.core.question import Asking, permission
 from bot.core.transcript import Json, well_formed
 from bot.ports import AnswerStarted, ToolOutput
 
-# --- Runs the tool calls of one assistant message (T2, T3) -----------------------------------------------------------
-# Each call goes through the same stages: find the tool, validate its input, ask the gate, run it with a timeout, make
-# a
+# --- Runs the tool calls of one assistant message (T2, T3) ------------------------------------------------------------
+# Each call goes through the same stages: find the tool, validate its input, ask the gate, run it with a timeout, make a
 # tool_result. A failure at any stage becomes an error result that tells the model what to do differently. Nothing that
-# a
-# tool does ends the session.
+# a tool does ends the session.
 
 Result = TypeVar("Result")
 
@@ -115,7 +113,6 @@ def prepare(session: Session, call: Json, *, permitted: bool = False) -> Prepare
 
 
 def _apply_gate(session: Session, ready: ReadyCall, *, permitted: bool) -> PreparedCall:
-    """Check a validated call against the allowed paths and the gate."""
     call, paths = ready.call, session.context.paths
     tool_input = relative_input(call["input"], session.context.folder)
     if paths and not within_paths(paths, ready.tool.name, tool_input):
@@ -203,7 +200,6 @@ async def run_together(works: Sequence[Callable[[], Awaitable[Result]]], *, at_o
 
 
 def most_at_once(session: Session) -> int:
-    """Return how many calls of a session may run at a time."""
     return min(AT_ONCE, session.monitor.limits.concurrent_tools or AT_ONCE)
 
 
@@ -260,14 +256,12 @@ def _batches(prepared: Sequence[PreparedCall]) -> list[list[PreparedCall]]:
 
 
 def is_safe(prepared: PreparedCall) -> bool:
-    """Return whether a call may run concurrently with its neighbors."""
     if isinstance(prepared, ReadyCall):
         return prepared.tool.concurrent(prepared.tool_input)
     return isinstance(prepared, RefusedCall)
 
 
 async def run_call(session: Session, prepared: PreparedCall, results: dict[str, Json], emit: Sink) -> None:
-    """Run one call, report its events, and store its result."""
     call = prepared.call
     ident = ToolUseId(call["id"])
     now = session.resources.clock.now
@@ -305,7 +299,6 @@ async def _emit_for_call(session: Session, ident: ToolUseId, emit: Sink, event: 
 
 
 async def _run_guarded(session: Session, ready: ReadyCall, emit: ToolSink) -> ToolOutput:
-    """Run a tool with its timeout. Timeouts and errors become an error output."""
     seconds = min(ready.tool.timeout(ready.tool_input), session.monitor.limits.tool_seconds or math.inf)
     try:
         async with asyncio.timeout(seconds):
@@ -330,7 +323,6 @@ async def _with_scope_notice(session: Session, ready: ReadyCall, output: ToolOut
 
 
 def _cap_output(output: ToolOutput) -> ToolOutput:
-    """Cut a result that exceeds the cap, and add a note (T5)."""
     if len(output.text) <= RESULT_LIMIT:
         return output
     dropped = len(output.text) - RESULT_LIMIT
@@ -352,11 +344,10 @@ def _validation_message(error: ValidationError) -> str:
     return "; ".join(f"{'.'.join(map(str, item['loc'])) or 'input'}: {item['msg']}" for item in error.errors())
 
 
-# --- Starts calls of an answer while the rest of it still streams (M7) -----------------------------------------------
+# --- Starts calls of an answer while the rest of it still streams (M7) ------------------------------------------------
 # Rules: a call starts early only if it reads, if the rules allow it without a question, and if the same is true of
-# every
-# call before it. Its events and its result show only once the answer is complete and dispatch takes the call over. If
-# the answer is dropped, what it started is cancelled, and nothing of it stays in the session.
+# every call before it. Its events and its result show only once the answer is complete and dispatch takes the call
+# over. If the answer is dropped, what it started is cancelled, and nothing of it stays in the session.
 
 READING: Final = frozenset({CallKind.READ, CallKind.READ_COMMAND, CallKind.EXPLORE})
 """Kinds of calls that only read. The web is not among them: a request that leaves the machine cannot be taken back."""
@@ -370,14 +361,12 @@ class HeldEvents:
     _emit: Sink | None = None
 
     async def receive(self, event: AgentEvent | AnswerStarted) -> None:
-        """Keep an event, or pass it on."""
         if self._emit is None:
             self._events.append(event)
         else:
             await self._emit(event)
 
     async def release(self, emit: Sink) -> None:
-        """Report the kept events, and pass on those that follow."""
         while self._events:
             await emit(self._events.popleft())
         self._emit = emit
@@ -428,11 +417,9 @@ class EagerCalls:
         self._places = asyncio.Semaphore(most_at_once(self.session))
 
     async def __aenter__(self) -> Self:
-        """Return the calls of an answer that is about to be asked for."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Leave nothing running, however the answer ended."""
         await self.discard()
 
     def start(self, call: Json) -> None:
@@ -447,7 +434,6 @@ class EagerCalls:
         self._started[call["id"]] = EagerCall(ready, asyncio.create_task(self._run(ready, events)), events)
 
     def ready(self, call: Json) -> ReadyCall | None:
-        """Return a call of the complete answer if it has started."""
         started = self._started.get(call["id"])
         return started.ready if started is not None else None
 

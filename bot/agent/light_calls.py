@@ -17,10 +17,9 @@ from bot.core.question import Asking
 from bot.core.transcript import Json, text_of, without_empty_text
 from bot.ports import AnswerCompleted, AnswerStarted, CallReceived, Delta, ModelEvent, ModelRequest, Notice
 
-# --- Makes one model call on behalf of a session, and books what it cost however the call ends (L5) ------------------
+# --- Makes one model call on behalf of a session, and books what it cost however the call ends (L5) -------------------
 # Rules: an answer that broke off is booked before the call is retried; each try waits for room in the budget as the
-# first
-# one did; an answer that nobody waits for any more is booked up to where it got.
+# first one did; an answer that nobody waits for any more is booked up to where it got.
 
 
 async def stream_and_book(
@@ -67,12 +66,11 @@ async def _may_try_again(log: SessionLog, request: ModelRequest, notice: Notice,
 
 
 def _report_silence(log: SessionLog, text: str) -> None:
-    """Record that the model has been silent for long, and report it."""
     log.note("silence", {"text": text})
     log.resources.emit(Info(log.agent, "silence", text))
 
 
-# --- Light calls: one small question to a small model, outside a session's conversation (M11) ------------------------
+# --- Light calls: one small question to a small model, outside a session's conversation (M11) -------------------------
 # A call has a plain system text, one user message, no thinking where that can be switched off, no cache, and no
 # streaming. Rules: every caller does without an answer where there is none, so that the bot works with light calls
 # switched off; the answer of a light call decides nothing.
@@ -128,7 +126,6 @@ class LightCalls:
             return await self._send(request, ticket, size) if ticket else None
 
     async def _send(self, request: ModelRequest, ticket: Ticket, size: int) -> AnswerCompleted | None:
-        """Send a request that has a ticket. Returns None if it failed."""
         answer = None
         try:
             async with aclosing(stream_and_book(self.log, request, ticket, size=size, aside=True)) as events:
@@ -160,6 +157,5 @@ async def explain_permission(light: LightCalls, asking: Asking) -> str:
 
 
 async def _line(light: LightCalls, system: str, text: str, room: int) -> str:
-    """Return one line of at most `room` characters, or "" if the model gave none."""
     line = await light.ask_in_time(system, text, LINE_SECONDS)
     return line if "\n" not in line and len(line) <= room else ""

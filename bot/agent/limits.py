@@ -17,7 +17,7 @@ from bot.core.transcript import Json
 from bot.core.work import UNBOUND, Consumption, SandboxBounds
 from bot.ports import Clock, ToolOutput, Usage
 
-# --- What a session may use, and what it has spent (L5, S9). A session and its sub-agents share one ledger -----------
+# --- What a session may use, and what it has spent (L5, S9). A session and its sub-agents share one ledger ------------
 # At most one model call exceeds a budget in dollars: each call in progress counts with the most that it can cost.
 
 
@@ -38,7 +38,6 @@ class Resource(StrEnum):
 
     @property
     def label(self) -> str:
-        """Name shown to people and models."""
         return "tokens of context" if self is Resource.CONTEXT else self.value.replace("_", " ")
 
 
@@ -117,7 +116,6 @@ class AgentSpend:
 
     @property
     def consumption(self) -> Consumption:
-        """Dollars and tokens."""
         return Consumption(self.cost_usd, self.usage.prompt, self.usage.output)
 
     @property
@@ -199,7 +197,6 @@ class Ledger:
         return math.inf if self.budget_usd is None else self.budget_usd - self.cost_usd
 
     def add(self, agent: AgentId, model: str, usage: Usage, cost_usd: float | None) -> None:
-        """Record one response."""
         self._highest_cost = max(self._highest_cost, cost_usd or 0.0)
         row = self.rows.get((agent, model), AgentSpend())
         self.rows[agent, model] = AgentSpend(
@@ -208,7 +205,6 @@ class Ledger:
 
     @property
     def cost_usd(self) -> float:
-        """Sum of all known costs."""
         return sum(row.cost_usd for row in self.rows.values())
 
     @property
@@ -218,7 +214,6 @@ class Ledger:
 
     @property
     def usage(self) -> Usage:
-        """Sum of all tokens."""
         return sum((row.usage for row in self.rows.values()), Usage())
 
     @property
@@ -249,14 +244,12 @@ class Ticket:
     shared: SharedBudget
 
 
-# --- Counts what one session uses, and reports which limit is reached, with used and allowed (L5, S9) ----------------
+# --- Counts what one session uses, and reports which limit is reached, with used and allowed (L5, S9) -----------------
 # Rules: a call that would exceed a limit does not run; the session then ends before its next request, with a valid
 # history; counted use is never given back.
 
 
 class OverLimit(LimitReached):
-    """Raised when a limit of a session is reached."""
-
     def __init__(self, resource: Resource, used: float, allowed: float) -> None:
         super().__init__(f"the limit of {allowed:,.0f} {resource.label} was reached ({used:,.0f} used)")
         self.resource, self.used, self.allowed = resource, used, allowed
@@ -287,7 +280,6 @@ class Monitor:
         self.started = self.clock.monotonic()
 
     def __iter__(self) -> Iterator["Monitor"]:
-        """Iterate over this monitor and those of the session's ancestors."""
         monitor: Monitor | None = self
         while monitor is not None:
             yield monitor
@@ -335,16 +327,13 @@ class Monitor:
             self.counts[Resource.NETWORK_BYTES] += int(output.details.get("bytes", 0))
 
     def raise_limit(self, resource: Resource, factor: float) -> None:
-        """Allow `factor` times as much of one resource from now on."""
         self.limits = self.limits.with_more(resource, factor)
 
     def restart(self) -> None:
-        """Count the time from now on."""
         self.started = self.clock.monotonic()
 
     @property
     def seconds(self) -> float:
-        """Seconds since the session started."""
         return self.clock.monotonic() - self.started
 
     @property

@@ -33,9 +33,8 @@ from bot.core.errors import Broken, CanaryShown, PlangateError, TooLong
 from bot.core.transcript import Json, is_unresolved, text_of, tool_calls, without_empty_text, without_last_thinking
 from bot.ports import AnswerCompleted, AnswerStarted, CallReceived, Delta, Notice
 
-# --- Why a session ends: a limit, a spent budget, a canary, the model's last answer, or `finish` (L5, M10, X3) -------
-# When people say `finish`, the session is told once, with the results of the calls that are running. It may then make
-# a
+# --- Why a session ends: a limit, a spent budget, a canary, the model's last answer, or `finish` (L5, M10, X3) --------
+# When people say `finish`, the session is told once, with the results of the calls that are running. It may then make a
 # few more requests, so that no file is left half-edited, and ends even if the model does not end its turn. What it was
 # told is looked up in its history, so that a resumed session gets no further requests.
 
@@ -58,7 +57,6 @@ def end_at_limit(session: Session) -> Ended | None:
 
 
 def end_on_budget(session: Session) -> Ended:
-    """Return Ended for a spent budget."""
     ledger = session.resources.ledger
     default_reason = f"the budget of ${ledger.budget_usd:.2f} was reached (${ledger.cost_usd:.2f} spent)"
     return Ended(session.agent, End.LIMIT, ledger.reason or default_reason)
@@ -122,7 +120,7 @@ def _requests_since(history: list[Json]) -> int | None:
     return None
 
 
-# --- Makes one model request of a session: waits for the budget, reports the answer, and books it (L3, L4, L5) -------
+# --- Makes one model request of a session: waits for the budget, reports the answer, and books it (L3, L4, L5) --------
 
 Result = TypeVar("Result")
 
@@ -177,7 +175,6 @@ async def _request(session: Session, eager: EagerCalls, emit: Sink, answers: lis
 async def _send_request(
     session: Session, ticket: Ticket, eager: EagerCalls, *, emit: Sink, answers: list[AnswerCompleted]
 ) -> Ended | None:
-    """Send one model request, and report what comes."""
     resources = session.resources
     draft = session.prefix.request(session.history, resources.user_id)
     request = replace(draft, peak=session.peak, stored=session.encoded, view=session.view)
@@ -239,14 +236,12 @@ def unique_call_ids(answer: Json, taken: Set[str]) -> Json:
     return {**answer, "content": content}
 
 
-# --- The main loop: model request, tools, next request, until the session rests (L1) ---------------------------------
+# --- The main loop: model request, tools, next request, until the session rests (L1) ----------------------------------
 # A session rests when the model answers without a tool call, when a call suspends it, or at a limit. The loop reports
 # typed events to one sink, whose other end is the generator `run`, and never prints. Cancelling it leaves a valid,
-# saved
-# history: unfinished calls are marked as cancelled. If no call of a message finished, the message is dropped, as after
-# a
-# crash, and a resumed session asks again. A message that starts sub-agents is kept: its calls are made again, and the
-# sub-agents resume where they were (L6, L9).
+# saved history: unfinished calls are marked as cancelled. If no call of a message finished, the message is dropped, as
+# after a crash, and a resumed session asks again. A message that starts sub-agents is kept: its calls are made again,
+# and the sub-agents resume where they were (L6, L9).
 
 NUDGES: Final = 3
 """How often the model is asked to continue an empty or cut answer."""
@@ -384,12 +379,10 @@ async def _additions(session: Session, prepared: Sequence[dispatch.PreparedCall]
 
 
 def _is_unusable(completed: AnswerCompleted) -> bool:
-    """Return whether an answer was cut or is empty."""
     return completed.stop_reason == "max_tokens" or not text_of(completed.message)
 
 
 def _ask_to_continue(session: Session, completed: AnswerCompleted) -> None:
-    """Ask a model whose answer was cut or empty to continue."""
     cut, text, calls = completed.stop_reason == "max_tokens", text_of(completed.message), tool_calls(completed.message)
     if text and not calls and not is_unresolved([completed.message]):
         session.commit(replace(completed, message=without_last_thinking(completed.message)), _user(CUT))

@@ -34,11 +34,10 @@ from bot.ports import (
     Workspace,
 )
 
-# --- Watches which paths a session of approved work touches that its plan does not name (K5) -------------------------
+# --- Watches which paths a session of approved work touches that its plan does not name (K5) --------------------------
 # Rules: the result of the call that touched such a path says so, once per path, and the session may continue. The
 # publisher decides by the finished tree what is published. A command's paths are those that git reports as changed
-# after
-# it.
+# after it.
 
 NOTE: Final = "outside"
 """Kind of the transcript note with the paths that were reported to its session."""
@@ -75,7 +74,6 @@ class ScopeWatch:
         return ScopeWatch(self.reaches, set(self.reported))
 
     def recall(self, lines: Iterable[Line]) -> None:
-        """Add the paths that a transcript says were reported to its session."""
         self.reported.update(path for note in notes_of(lines, NOTE) for path in note["paths"])
 
     def _add(self, touched: Iterable[str]) -> list[str]:
@@ -86,7 +84,6 @@ class ScopeWatch:
 
 
 def outside_notice(paths: list[str]) -> str:
-    """Return the notice to a session about paths that its plan does not name."""
     if len(paths) == 1:
         which = f"{code(paths[0])} is outside the approved plan's files. Revert it"
     else:
@@ -105,7 +102,7 @@ async def _changed_paths(host: Toolhost) -> list[str]:
     return [path.strip('"') for path in paths]
 
 
-# --- Which network hosts a session reached or was refused, with equal decisions counted in one row -------------------
+# --- Which network hosts a session reached or was refused, with equal decisions counted in one row --------------------
 
 MOST: Final = 50
 """How many kinds of decisions get a row. Decisions of further kinds are only counted."""
@@ -122,7 +119,6 @@ class NetworkLog:
     _kinds: set[NetworkDecision] = field(default_factory=set)
 
     def record(self, decision: NetworkDecision) -> None:
-        """Count one decision."""
         if decision in self._kinds or len(self._kinds) < MOST:
             self.rows[decision] += 1
             if decision not in self._kinds:
@@ -132,13 +128,11 @@ class NetworkLog:
             self.beyond += 1
 
     def drop_recorded(self, rows: Counter[NetworkDecision], beyond: int) -> None:
-        """Subtract what has been recorded."""
         self.rows -= rows
         self.beyond -= beyond
 
 
 def network_rows(rows: Counter[NetworkDecision], beyond: int) -> list[Json]:
-    """Return decisions in the form that a journal stores."""
     counted: list[Json] = [
         {"host": row.host, "port": row.port, "allowed": row.allowed, "reason": row.reason, "times": times}
         for row, times in rows.items()
@@ -146,7 +140,7 @@ def network_rows(rows: Counter[NetworkDecision], beyond: int) -> list[Json]:
     return counted + ([{"beyond": beyond}] if beyond else [])
 
 
-# --- What one session and its sub-agents read of the repository on GitHub, and how much they may read (K8) -----------
+# --- What one session and its sub-agents read of the repository on GitHub, and how much they may read (K8) ------------
 
 GITHUB_READ: Final = "GitHubRead"
 CALLS: Final = 60
@@ -165,7 +159,6 @@ class ReadUsage:
 
     @property
     def left(self) -> int:
-        """Bytes that may still be read."""
         return max(0, BYTES - self.size)
 
     def admit(self) -> bool:
@@ -203,13 +196,11 @@ def repository_reads(reader: RepositoryReader | None, *, strangers: bool) -> Rep
     return None if reader is None else RepositoryReads(reader, strangers)
 
 
-# --- Where a session works -------------------------------------------------------------------------------------------
+# --- Where a session works --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class SessionPlace:
-    """Where a session works."""
-
     workspace: Workspace
     checkout: Checkout
     host: Toolhost
@@ -222,7 +213,7 @@ class SessionPlace:
     """Watches the paths of approved work (K5); None while planning."""
 
 
-# --- What every request of a session sends unchanged, and how a saved session gets it back (M1, L9) ------------------
+# --- What every request of a session sends unchanged, and how a saved session gets it back (M1, L9) -------------------
 
 ASIDE = "aside"
 """Kind of the note that records the cost of an answer outside the conversation. Another model may have given it."""
@@ -241,7 +232,6 @@ class RequestPrefix:
     """Schema that structured output holds answers to (S8)."""
 
     def request(self, messages: Sequence[Json], user_id: str) -> ModelRequest:
-        """Return a request that begins with this prefix."""
         fixed = (self.model, self.system, self.tools)
         return ModelRequest(*fixed, messages, role=self.role, schema=self.schema, user_id=user_id)
 
@@ -260,7 +250,7 @@ def load_request_prefix(lines: Sequence[Line], ordered: str) -> RequestPrefix | 
     return RequestPrefix(body["agent_type"], model, tuple(body["system"]), tuple(body["tools"]))
 
 
-# --- What all sessions of one thread share ---------------------------------------------------------------------------
+# --- What all sessions of one thread share ----------------------------------------------------------------------------
 
 MOST_OF_WINDOW: Final = 0.8
 """Share of a model's window that a conversation may take."""
@@ -319,7 +309,6 @@ class SessionLog:
     resources: SessionResources
 
     def line(self, kind: LineKind, body: Json) -> Line:
-        """Return a line of the transcript with the current time."""
         return Line(kind, self.resources.clock.now(), body)
 
     def append(self, lines: Sequence[Line]) -> None:
@@ -344,7 +333,6 @@ class SessionLog:
 
 
 def answer_facts(completed: AnswerCompleted) -> Json:
-    """Return what is saved with an answer."""
     usage = {name: value for name in Usage.__slots__ if (value := getattr(completed.usage, name))}
     facts: Json = {"model": completed.model, "usage": usage, "cost_usd": completed.cost_usd}
     return {**facts, "stop_reason": completed.stop_reason}

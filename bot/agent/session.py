@@ -84,21 +84,17 @@ class Session:
 
     @property
     def id(self) -> SessionId:
-        """Id of the session and of its transcript."""
         return self.log.id
 
     @property
     def agent(self) -> AgentId:
-        """Agent whose session this is."""
         return self.log.agent
 
     @property
     def resources(self) -> SessionResources:
-        """What it shares with the other sessions of its thread."""
         return self.log.resources
 
     def begin(self, first: Json) -> None:
-        """Save the frozen parts and the first user message."""
         opened = {
             "session": self.id,
             "agent": self.agent,
@@ -136,7 +132,6 @@ class Session:
             self.unfinished_answer = completed
 
     def add(self, message: Json) -> None:
-        """Append one user message."""
         message, text = sendable(message)
         self._save(self._message(message))
         self._append(message, text)
@@ -224,7 +219,6 @@ class Session:
             self.note(UNTRUSTED, {})
 
     def note(self, name: str, facts: Json) -> None:
-        """Save a fact that is never sent to the model."""
         self.log.note(name, facts)
 
     def restore(self, lines: Sequence[Line]) -> None:
@@ -247,7 +241,6 @@ class Session:
             self._count_answer(answer_facts(self.unfinished_answer))
 
     def _recall(self, line: Line) -> None:
-        """Apply one line of a stored transcript to the session."""
         body = line.body
         match line.kind:
             case LineKind.OPENED:
@@ -281,13 +274,11 @@ class Session:
                 pass
 
     def _restore_stamps(self, body: Json) -> None:
-        """Restore the file stamps of a line."""
         stamps = body.get("seen") or {}
         self.context.stamps.update(stamps)
         self._noted.update(stamps)
 
     def _count_answer(self, body: Json) -> None:
-        """Count an answer, and book its cost."""
         self.monitor.steps += 1
         usage = Usage(**(body.get("usage") or {}))
         self.monitor.context = usage.context

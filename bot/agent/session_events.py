@@ -15,7 +15,7 @@ from bot.core.names import AgentId, SessionId, ToolUseId
 from bot.core.transcript import Json
 from bot.ports import AnswerStarted, Usage
 
-# --- Iterates over what work reports, and bounds how long a source may take ------------------------------------------
+# --- Iterates over what work reports, and bounds how long a source may take -------------------------------------------
 # Ending the iteration ends the work. A deadline hits the source, and never the code that consumes it, as a deadline
 # around a `yield` would.
 
@@ -72,13 +72,11 @@ async def iterate_within(
             patience = now() + idle
 
 
-# --- Typed events of a session while it runs, and the sink that takes them. Nothing is printed here (L1) -------------
+# --- Typed events of a session while it runs, and the sink that takes them. Nothing is printed here (L1) --------------
 # `at` is when something happened. What happens in a call that starts while the answer streams is shown later.
 
 
 class End(StrEnum):
-    """Why a session rests."""
-
     ANSWERED = "answered"
     SUSPENDED = "suspended"
     LIMIT = "limit"
@@ -101,16 +99,12 @@ class Lifecycle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionStarted:
-    """A session starts or resumes."""
-
     agent: AgentId
     session: SessionId
 
 
 @dataclass(frozen=True, slots=True)
 class RequestStarted:
-    """A model request goes out."""
-
     agent: AgentId
     step: int
     model: str = ""
@@ -129,8 +123,6 @@ class Streamed:
 
 @dataclass(frozen=True, slots=True)
 class AnswerArrived:
-    """A complete assistant message arrived."""
-
     agent: AgentId
     step: int
     message: Json
@@ -158,8 +150,6 @@ class Billed:
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
-    """A tool call begins to run."""
-
     agent: AgentId
     call: ToolUseId
     name: str
@@ -169,8 +159,6 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolProgressed:
-    """A running tool reports progress."""
-
     agent: AgentId
     call: ToolUseId
     text: str
@@ -200,7 +188,6 @@ class Compacted:
 
     @property
     def text(self) -> str:
-        """Text shown to people."""
         return f"older history was summarized: about {self.before:,} tokens before, {self.after:,} after"
 
 
@@ -272,8 +259,6 @@ class RecoveryOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """A sub-agent was in trouble, with the outcome."""
-
     agent: AgentId
     trouble: str
     outcome: RecoveryOutcome

@@ -25,7 +25,7 @@ from bot.core.markdown.elements import shorten_line
 from bot.core.transcript import Json, all_messages, result_text, text_of, tool_calls
 from bot.ports import Abilities, AnswerCompleted, Notice
 
-# --- What a compacted session gets back after its summary, and a summary that needs no model (C1, C3) ----------------
+# --- What a compacted session gets back after its summary, and a summary that needs no model (C1, C3) -----------------
 # Both follow from the stored transcript, the tools' state, and the checkout, so that a resumed session gets the same.
 # Text from others is data and is escaped; what people said stays verbatim.
 
@@ -99,7 +99,6 @@ def _opening(first: Json) -> list[Json]:
 
 
 def _words(messages: Sequence[Json], kept: Sequence[Json]) -> list[str]:
-    """Return what people added during the session, verbatim, unless it stays in the history anyway."""
     kept_texts = {text for message in kept for text in _texts(message)}
     texts = [text for message in messages for text in _texts(message) if text not in kept_texts and _is_said(text)]
     room, newest = WORDS, []
@@ -112,7 +111,6 @@ def _words(messages: Sequence[Json], kept: Sequence[Json]) -> list[str]:
 
 
 def _texts(message: Json) -> list[str]:
-    """Return the texts of a user message, without its tool results."""
     if message["role"] != "user" or isinstance(message["content"], str):
         return []
     return [block["text"] for block in message["content"] if block.get("type") == "text"]
@@ -179,14 +177,13 @@ def _text(text: str) -> Json:
     return {"type": "text", "text": text}
 
 
-# --- Replaces older history by a summary when the context is nearly full (C1, C3, C4) --------------------------------
+# --- Replaces older history by a summary when the context is nearly full (C1, C3, C4) ---------------------------------
 # Three back-ends can make the summary, tried in this order:
 # 1. If the model supports it, the service makes a signed one, in a block that becomes the first of the new history.
 # 2. A request on the same prefix asks the model for one. Its text begins a new history without old thinking.
 # 3. Without a model, the summary is derived from the transcript (`digest`).
 #
-# Rules: compaction happens only between turns; the last turns stay as they are; the stored transcript keeps
-# everything,
+# Rules: compaction happens only between turns; the last turns stay as they are; the stored transcript keeps everything,
 # and one line records what is sent from now on.
 
 FUTILE: Final = 2
@@ -228,7 +225,6 @@ def is_due(session: Session) -> bool:
 
 
 async def compact(session: Session, emit: Sink) -> Ended | None:
-    """Make room in a session's history and report it. Returns Ended if that does not help."""
     abilities = session.resources.model.abilities(session.prefix.model)
     start = cutting.cut_point(session.history, int(KEPT_SHARE * cutting.tokens(session.history)))
     if start is None:
@@ -285,14 +281,12 @@ async def _by_model(session: Session, part: HistoryPart, emit: Sink) -> list[Jso
 
 
 def _is_block(completed: AnswerCompleted) -> bool:
-    """Return whether an answer is exactly one summary block."""
     content = completed.message["content"]
     single = len(content) == 1 and content[0].get("type") == "compaction"
     return completed.stop_reason == "compaction" and single and bool(str(content[0].get("content") or "").strip())
 
 
 def _new_history(part: HistoryPart, summary: str) -> list[Json]:
-    """Return a new history: the restored blocks, the summary, and the kept turns."""
     first = {"role": "user", "content": [*part.restored, cutting.summary_block(summary)]}
     recent = cutting.turns_without_thinking(part.kept) if part.abilities.binds else part.kept
     return [first, *recent]

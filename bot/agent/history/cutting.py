@@ -135,7 +135,6 @@ def turns_without_thinking(turns: Sequence[Json]) -> list[Json]:
 
 
 def _cut_result(block: Json, size: int) -> Json:
-    """Cut a result's text to `size` bytes. The images of a result that is too long are dropped."""
     if block.get("type") != "tool_result" or _size(block) <= size:
         return block
     text = result_text(block).encode()[:size].decode(errors="ignore")

@@ -62,12 +62,10 @@ def due_budget(session: Session) -> list[str]:
 
 
 def _edited_path(call: ToolInput) -> str:
-    """Return the file that a call reads or edits; "" for none."""
     return str(getattr(call, "file_path", "") or getattr(call, "notebook_path", ""))
 
 
 def _reminders(history: Sequence[Json]) -> list[str]:
-    """Return the texts of the harness in a history."""
     contents = (message["content"] for message in history if message["role"] == "user")
     blocks = (block for content in contents if isinstance(content, list) for block in content)
     texts = (block["text"] for block in blocks if block.get("type") == "text")

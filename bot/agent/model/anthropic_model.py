@@ -143,7 +143,6 @@ class AnthropicModel:
         return served_id
 
     def spec(self, name: str) -> ModelSpec:
-        """Return the spec of an alias or an id, from the service or else from the table, without missing features."""
         spec = resolve(name)
         return without_features(self.specs.get(spec.id, spec), self.missing)
 
@@ -162,7 +161,6 @@ class AnthropicModel:
         return self.spec(name)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._connection.close()
 
     def warm(self) -> None:
@@ -170,7 +168,6 @@ class AnthropicModel:
         self._connection.open()
 
     def abilities(self, model: str) -> Abilities:
-        """Return the limits, abilities and prices of a model."""
         spec = self.spec(model)
         dear = spec.prices and (spec.prices.above or spec.prices)
         prices = (max(dear.input, dear.write) / 1e6, dear.output / 1e6) if dear else (0.0, 0.0)
@@ -184,7 +181,6 @@ class AnthropicModel:
         return min(0.5 * 2.0 ** (failures - 1) + jitter, self.patience.longest_wait / 2)
 
     def _call(self, tries: "_Tries") -> OutgoingCall:
-        """Return the call to send for a request, streaming or not."""
         cap = self.output_cap if tries.streaming else min(self.output_cap or NON_STREAMING_CAP, NON_STREAMING_CAP)
         fields = parameters(tries.request, tries.spec, cap=cap, extra=self.extra_body)
         betas = fields.pop("extra_headers", {}).get("anthropic-beta", "")
@@ -241,7 +237,6 @@ class AnthropicModel:
         return lost
 
     async def _attempt(self, call: OutgoingCall, spec: ModelSpec, answer: StreamedAnswer) -> AsyncGenerator[ModelEvent]:
-        """Make one call, and collect its result in `answer`."""
         if not call.fields.get("stream"):
             yield await self._request_whole(call, spec, answer)
             return

@@ -28,12 +28,10 @@ from bot.ports import ModelRequest
 if TYPE_CHECKING:
     from anthropic import WorkloadIdentityCredentials, WorkloadIdentityError
 
-# --- Imports the vendor's library without the modules that no request needs ------------------------------------------
+# --- Imports the vendor's library without the modules that no request needs -------------------------------------------
 # `import anthropic` loads 2,600 modules of types, of which a client uses about 500. That takes 0.7 s of CPU and 40 MB
-# in
-# every process that asks a model. Here the library's packages of re-exports load what is asked of them, when it is
-# asked
-# (as by https://peps.python.org/pep-0562/). Every public name stays importable. Only ANTHROPIC_LOG has no effect.
+# in every process that asks a model. Here the library's packages of re-exports load what is asked of them, when it is
+# asked (as by https://peps.python.org/pep-0562/). Every public name stays importable. Only ANTHROPIC_LOG has no effect.
 
 LIBRARY: Final = "anthropic"
 _LAZY: Final = re.compile(rf"{LIBRARY}(\.types(\..*)?)?")
@@ -48,10 +46,7 @@ def load_types_on_demand() -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds the lazy packages of the library."""
-
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Return the spec of a lazy package, and None for every other module."""
         spec = PathFinder.find_spec(name, path, target) if _LAZY.fullmatch(name) else None
         if spec is None or spec.submodule_search_locations is None:
             return None
@@ -63,11 +58,9 @@ class _Loader(Loader):
     """Loads a package by the names that it re-exports, and none of the modules that define them."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return the package."""
         return _Package(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Record where each name of the package is defined."""
         homes: dict[str, str] = {}
         stars: list[str] = []
         for home, several, single in _EXPORTS.findall(Path(str(module.__file__)).read_text()):
@@ -83,7 +76,6 @@ class _Package(ModuleType):
     """A package that imports a name when it is asked for it."""
 
     def __getattr__(self, name: str) -> object:
-        """Return what the package exports under a name, or the submodule of that name."""
         if name.startswith("__") and name not in self.__dict__.get("_homes", ()):
             raise AttributeError(name)
         home = self.__dict__.get("_homes", {}).get(name, "")
@@ -106,7 +98,7 @@ class _Package(ModuleType):
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
 
-# --- Workload identity: a job or a service proves its identity and gets a token for the model, without any API key
+# --- Workload identity: a job or a service proves its identity and gets a token for the model, without any API key ----
 # GitHub's proof lasts minutes and Anthropic's token ten, so a fresh proof is fetched for every token. The library
 # requests one before the previous token expires (anthropic.WorkloadIdentityCredentials, measured with anthropic 2.12).
 
@@ -179,12 +171,11 @@ def identity_failure(error: "WorkloadIdentityError") -> CallFailure:
     return CallFailure(str(error), failure.retryable, status=failure.status, fix=_CURE)
 
 
-# --- Connection: the only path by which requests reach a server through the vendor's library (M7, M9) ----------------
+# --- Connection: the only path by which requests reach a server through the vendor's library (M7, M9) -----------------
 # Anthropic's own client, and the library's clients that keep its paths (AnthropicAWS, Mantle, Foundry, Google Cloud),
 # send the bytes that they are given: request N is a prefix of request N+1, and messages go out as they were stored
-# (M3).
-# The clients of Bedrock's InvokeModel and of Vertex rewrite the body, so they get a dictionary and serialize it; the
-# content of a message stays the same. Measured with anthropic 2.12.
+# (M3). The clients of Bedrock's InvokeModel and of Vertex rewrite the body, so they get a dictionary and serialize it;
+# the content of a message stays the same. Measured with anthropic 2.12.
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -229,7 +220,6 @@ class Connection:
     _making: Lock = field(default_factory=Lock)
 
     async def request_whole(self, call: OutgoingCall) -> bytes:
-        """Make a call that does not stream, and return the body of the answer."""
         import httpx2
 
         client = await self._opened_client()
@@ -279,7 +269,6 @@ class Connection:
         return client
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._client is not None:
             await self._client.close()
 

@@ -17,7 +17,7 @@ from bot.core.markdown.elements import shorten_line
 from bot.core.transcript import THINKING, Json
 from bot.ports import Replay
 
-# --- Classifies a failed model call: try again, give up on the model, or stop (M9, L4) -------------------------------
+# --- Classifies a failed model call: try again, give up on the model, or stop (M9, L4) --------------------------------
 # The library's classes are not enough: an error event after a 200 arrives as a plain APIStatusError with status 200,
 # whose `type` holds the actual error, and a stall or a cut connection arrives as the transport's own error
 # (https://platform.claude.com/docs/en/api/errors; measured with anthropic 2.12).
@@ -97,7 +97,6 @@ class CallFailure:
         return tuple(int(index) for index in place.groups() if index is not None) if place else ()
 
     def as_error(self) -> PlangateError:
-        """Return the error that ends the session."""
         if self.retryable:
             return Transient(self.text, where="the model", fix="try again later")
         kind = TooLong if self.too_long else Refused
@@ -146,12 +145,10 @@ def _seconds(headers: dict[str, str]) -> float | None:
 
 
 # --- Features that a request can do without: what a compatible server or a proxy refuses is not sent again (M6, M12)
-# Rules: a 400 or 422 removes a feature if it names a beta or `context_management`, or reports an unknown field that
-# the
+# Rules: a 400 or 422 removes a feature if it names a beta or `context_management`, or reports an unknown field that the
 # feature uses. Each feature is removed once per endpoint, so a request is repeated only a few times. A refusal that
-# says
-# the model lacks an ability removes it for that model. What the operator adds to each request (PLANGATE_EXTRA_BODY) is
-# never removed.
+# says the model lacks an ability removes it for that model. What the operator adds to each request
+# (PLANGATE_EXTRA_BODY) is never removed.
 
 _UNKNOWN: Final = re.compile(
     r"extra inputs|extra_forbidden|additional propert"
@@ -221,7 +218,6 @@ def unsupported_abilities(failure: CallFailure, fields: Mapping[str, Any]) -> tu
 
 
 def without_features(spec: ModelSpec, missing: Sequence[Feature]) -> ModelSpec:
-    """Return a spec whose requests use none of these features."""
     for feature in missing:
         spec = replace(spec, **feature.without)
     return spec
@@ -242,7 +238,7 @@ def _names(text: str, term: str) -> bool:
     return re.search(rf"{prefix}{re.escape(term)}(?!\w)", text) is not None
 
 
-# --- How to send a history again of which the service refuses one block for good (L9, M3, M9) ------------------------
+# --- How to send a history again of which the service refuses one block for good (L9, M3, M9) -------------------------
 # A refusal is read by what it points at (`messages.N.content.M`) and by the type of block that it names, never by its
 # sentence: thinking is left out, a picture becomes a note. A view only ever leaves out more, so a refusal is final if
 # nothing that it could be about is left.
@@ -276,7 +272,6 @@ def view_without_refused(
 
 
 def _blocks_at(place: Sequence[int], sent: Sequence[Json]) -> list[Json]:
-    """Return the block at a place in a request; none if there is none."""
     blocks: list[Json] = list(sent[place[0] : place[0] + 1]) if place else []
     for at in place[1:]:
         content = blocks[0].get("content") if blocks else None

@@ -11,7 +11,7 @@ from bot.core.exchange import CLEAR_AT, MOST_TOKENS
 from bot.core.transcript import Json, encode_json
 from bot.ports import Abilities, Model, ModelEvent, ModelRequest, Replay
 
-# --- The context fields of a request: summaries on demand, clearing of old results, and old thinking (C2, C3) --------
+# --- The context fields of a request: summaries on demand, clearing of old results, and old thinking (C2, C3) ---------
 # Summaries and clearing are betas: a request names them only if it uses them, so that servers without them still work.
 # https://platform.claude.com/docs/en/build-with-claude/compaction and .../context-editing
 
@@ -53,7 +53,6 @@ def readable_messages(request: ModelRequest, spec: ModelSpec) -> Sequence[Json]:
 
 
 def _signed_summary(messages: Sequence[Json]) -> Json | None:
-    """Return the signed summary at the start of a history, or None."""
     first = messages[0]["content"] if messages else []
     return first[0] if isinstance(first, list) and first and first[0].get("type") == "compaction" else None
 
@@ -69,7 +68,7 @@ def _clearing(trigger: int) -> dict[str, Any]:
     }
 
 
-# --- Builds a call from a ModelRequest and the project's choices: its parameters and its body (L4, M3, M4, M6, C2)
+# --- Builds a call from a ModelRequest and the project's choices: its parameters and its body (L4, M3, M4, M6, C2) ----
 # Nothing that a model refuses is sent to it. Cache marks are set on an outgoing copy; stored messages never change.
 
 MARK: Final[Json] = {"type": "ephemeral"}
@@ -139,7 +138,6 @@ def _light(request: ModelRequest, spec: ModelSpec, *, cap: int | None, extra: Ma
 
 
 def _tools(tools: Sequence[Json], spec: ModelSpec) -> list[Json]:
-    """Return the tools, without strict mode for a model that does not support it."""
     if spec.structured:
         return list(tools)
     return [{key: value for key, value in tool.items() if key != "strict"} for tool in tools]
@@ -170,7 +168,6 @@ def with_cache_marks(messages: Sequence[Json]) -> list[Json]:
 
 
 def with_last_mark(blocks: Sequence[Json]) -> list[Json]:
-    """Return text blocks with a cache mark on the last one."""
     return [*blocks[:-1], {**blocks[-1], "cache_control": MARK}] if blocks else []
 
 
@@ -208,7 +205,6 @@ def _thinking(spec: ModelSpec, request: ModelRequest, max_tokens: int) -> Json |
 
 
 def _thinking_betas(spec: ModelSpec, thinking: Json | None) -> tuple[str, ...]:
-    """Return the betas that a form of thinking needs."""
     if thinking is None:
         return ()
     if thinking["type"] == "enabled" and spec.interleaves:
@@ -239,10 +235,8 @@ class ConfiguredModel:
     clear_at: int = CLEAR_AT
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Yield one answer as it arrives, as the client does; only the configured fields of the request are changed."""
         chosen = replace(request, fallback=self.fallback, effort=self.effort, clear_at=self.clear_at)
         return self.client.stream(chosen)
 
     def abilities(self, model: str) -> Abilities:
-        """Return the limits, abilities and prices of a model."""
         return self.client.abilities(model)

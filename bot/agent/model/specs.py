@@ -178,7 +178,6 @@ def merge_listing(spec: ModelSpec, listing: Mapping[str, Any]) -> ModelSpec:
 
 
 def _capability(listing: Mapping[str, Any], *path: str) -> bool | None:
-    """Return whether a model supports something, as the listing says; None if it does not say."""
     value: Any = listing.get("capabilities")
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None

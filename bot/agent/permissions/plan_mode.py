@@ -18,7 +18,7 @@ from bot.core.transcript import Json, pending_calls
 from bot.core.work import Checkout
 from bot.ports import Access, Toolhost, ToolOutput, Workspace
 
-# --- Plan mode: reads a submitted plan, and writes the results for its approval or rejection (P3, P5, P6) ------------
+# --- Plan mode: reads a submitted plan, and writes the results for its approval or rejection (P3, P5, P6) -------------
 
 EXIT_PLAN_MODE: Final = "exit_plan_mode"
 
@@ -72,7 +72,6 @@ def _lines(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _finding(submitted: Json) -> TaskFinding:
-    """Return a finding as the model submitted it, each text as one line."""
     finding_id, title = (" ".join(_lines([submitted[key]])) for key in ("id", "title"))
     return TaskFinding(finding_id, title or finding_id, _lines(submitted.get("paths") or ()))
 
@@ -112,7 +111,6 @@ def _check_length(markdown: str, notes: str, contract: Contract, more: Iterable[
 
 
 def approval_result() -> str:
-    """Return the result of the pending call once a person has approved the plan (P6)."""
     return prompt_text("approved")
 
 
@@ -121,9 +119,8 @@ def rejection_result() -> str:
     return "A person rejected your plan. Plan mode is still on: nothing may be changed."
 
 
-# --- Runs a command that the configuration allows while planning, on a throw-away copy of the checkout (P4a) ---------
-# Rules: the copy has a sandbox of its own, without network. It is removed with everything the command did, whatever
-# the
+# --- Runs a command that the configuration allows while planning, on a throw-away copy of the checkout (P4a) ----------
+# Rules: the copy has a sandbox of its own, without network. It is removed with everything the command did, whatever the
 # outcome; a copy left by a killed process is swept with the forks. The checkout itself stays unchanged. Where the
 # configuration names set-up commands, they run once in a session, on a copy that all others are made from.
 
@@ -133,8 +130,6 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class PreparedCheckout:
-    """A checkout after its set-up."""
-
     checkout: Checkout
     remark: str = ""
     """Which set-up command failed, and how; "" where none did."""
@@ -200,7 +195,6 @@ class Rehearsal:
         return ""
 
     async def _with_host(self, copy: Checkout, use: Callable[[Toolhost], Awaitable[_T]]) -> _T:
-        """Return the result of a function that gets a toolhost on a copy."""
         host = await self.workspace.open(copy, Access.WRITE)
         try:
             return await use(host)

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-# --- Tables of the programs that only read, and of their options that do more (S10), for `shell_policy` --------------
+# --- Tables of the programs that only read, and of their options that do more (S10), for `shell_policy` ---------------
 # Rules
-# - PURE programs only read whatever their arguments are, so their arguments may hold expansions. A command that
-#   plainly
+# - PURE programs only read whatever their arguments are, so their arguments may hold expansions. A command that plainly
 #   never ends is refused; the time limit ends the rest.
-# - CHECKED programs have options that write or run programs. Their judges see the arguments as the program gets them.
-#   A
+# - CHECKED programs have options that write or run programs. Their judges see the arguments as the program gets them. A
 #   long option is matched from the shortest abbreviation that the program accepts.
 
 PURE: Final = frozenset(
@@ -153,7 +151,7 @@ CHECKED: Final[Mapping[str, Callable[[list[str]], bool]]] = MappingProxyType(
 )
 
 
-# --- Decides whether a shell line is read-only (S10) -----------------------------------------------------------------
+# --- Decides whether a shell line is read-only (S10) ------------------------------------------------------------------
 # A real parser reads the line. A line that it cannot parse, or that uses anything not listed here, is not read-only.
 #
 # Rules
@@ -166,8 +164,7 @@ CHECKED: Final[Mapping[str, Callable[[list[str]], bool]]] = MappingProxyType(
 # - A line that the parser and bash split into words differently is not read-only: control characters (bash splits at
 #   space, tab, and newline alone), non-blanks that the parser skips (such as a backslash before a blank, which bash
 #   joins), adjoining parts of a command (one word to bash), backslashes next to backticks (bash removes one level of
-#   them
-#   first), a # that follows a word (no comment to bash), a line that ends within a test.
+#   them first), a # that follows a word (no comment to bash), a line that ends within a test.
 #
 # This is one of four layers (P4): the sandbox confines whatever slips through.
 
@@ -244,7 +241,6 @@ def strip_quotes(text: str) -> str:
 
 
 def walk(node: "Node") -> Iterator["Node"]:
-    """Yield a node and every named node below it."""
     stack = [node]
     while stack:
         current = stack.pop()

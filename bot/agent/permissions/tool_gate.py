@@ -14,7 +14,7 @@ from bot.core.network import covers
 from bot.core.paths import is_path_covered, normalized_path
 from bot.core.transcript import Json
 
-# --- The permission modes and their cycle (P1) -----------------------------------------------------------------------
+# --- The permission modes and their cycle (P1) ------------------------------------------------------------------------
 
 
 class Mode(StrEnum):
@@ -32,13 +32,12 @@ def next_mode(mode: Mode, *, bypass_available: bool) -> Mode:
     return cycle[(cycle.index(mode) + 1) % len(cycle)] if mode in cycle else Mode.DEFAULT
 
 
-# --- Which paths a call names, and whether a rule's pattern matches them (P7) ----------------------------------------
+# --- Which paths a call names, and whether a rule's pattern matches them (P7) -----------------------------------------
 # Rules
 # - A rule for Read covers every tool that reads, and a rule for Edit every tool that writes.
 # - Patterns follow the same syntax as a plan's scope (core.paths): as in .gitignore, for any spelling of the path.
 # - A search of a folder is matched by the folder and by what it searches for there, not by every file below. A command
-#   is
-#   matched by the words that it spells out; a name that it computes is not seen. The sandbox is the boundary.
+#   is matched by the words that it spells out; a name that it computes is not seen. The sandbox is the boundary.
 
 FAMILIES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
@@ -57,12 +56,10 @@ _DEEPEST: Final = 32
 
 
 def applies_to(rule: str, tool: str) -> bool:
-    """Return whether a rule that names tool `rule` applies to `tool`."""
     return tool == rule or tool in FAMILIES.get(rule, ())
 
 
 def about_paths(tool: str) -> bool:
-    """Return whether a tool's patterns are globs over paths."""
     return tool in _OF_PATHS
 
 
@@ -83,10 +80,7 @@ def covers_paths(pattern: str, tool: str, tool_input: Json) -> bool:
 
 
 def within_paths(globs: Sequence[str], tool: str, tool_input: Json) -> bool:
-    """Return whether a call stays within some globs.
-
-    A folder does if a glob covers files directly in it.
-    """
+    """Return whether a call stays within some globs. A folder does if a glob covers files directly in it."""
     if tool not in _OF_PATHS:
         return True
     folder = str(tool_input.get("path") or "")
@@ -117,7 +111,6 @@ def named_by(pattern: str, command: str) -> bool:
 
 
 def _may_be(word: str, pattern: str) -> bool:
-    """Return whether the shell may expand a word to a name that matches the pattern."""
     glob = re.sub(r"\[[^]/]+\]", "?", word)
     return bool(set("*?{") & set(glob)) and is_path_covered(pattern, glob)
 
@@ -139,10 +132,7 @@ def _call_paths(tool: str, tool_input: Json) -> Iterator[str]:
 
 
 def _is_reached(path: str, pattern: str) -> bool:
-    """Return whether a pattern reaches a path.
-
-    For a path outside the checkout, any trailing part of it counts too.
-    """
+    """Return whether a pattern reaches a path. For a path outside the checkout, any trailing part of it counts too."""
     if is_path_covered(path, pattern):
         return True
     parts = normalized_path(path).strip("/").split("/")[-_DEEPEST:]
@@ -155,12 +145,11 @@ def _relative(path: str, folder: str) -> str:
     return posixpath.relpath(full, folder) if full == folder or full.startswith(f"{folder}/") else full
 
 
-# --- The tool gate: may this call run, in this mode, under these rules? (P1, P4 layer 2, P7) -------------------------
+# --- The tool gate: may this call run, in this mode, under these rules? (P1, P4 layer 2, P7) --------------------------
 # Order: deny rules, ask rules, the mode's decision, allow rules. If nothing matches, the call is denied. In plan mode
-# the
-# mode's decision is final: deny and ask rules can narrow it, and no rule can widen it. `DECISIONS` holds the decisions
-# of
-# all modes, and the table in the docs is generated from it. `rule_paths` defines which paths a pattern reaches.
+# the mode's decision is final: deny and ask rules can narrow it, and no rule can widen it. `DECISIONS` holds the
+# decisions of all modes, and the table in the docs is generated from it. The chapter above defines which paths a pattern
+# reaches.
 
 
 class CallKind(StrEnum):
@@ -350,7 +339,6 @@ class ToolRules:
 
 
 def parse_rule(text: str) -> Rule:
-    """Parse one rule. Raises Misconfigured, with the form that the rule should have."""
     return Rule(*split_rule(text))
 
 

@@ -41,13 +41,11 @@ def first_message(
 
 
 def reminder_text(text: str) -> str:
-    """Wrap text as a reminder from the harness."""
     return f"<system-reminder>\n{text.strip()}\n</system-reminder>"
 
 
 @cache
 def prompt_text(name: str) -> str:
-    """Read one prompt file of this folder."""
     return files(__package__).joinpath(f"{name}.md").read_text(encoding="utf-8")
 
 

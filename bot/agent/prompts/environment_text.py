@@ -13,9 +13,8 @@ from bot.core.markdown.elements import shorten_line
 from bot.core.markdown.gfm import TooComplex
 from bot.core.work import FileStart
 
-# --- Reads one file of project memory: what of it the model gets, and which files it imports (K10) -------------------
-# The conventions are those of Claude Code (https://code.claude.com/docs/en/memory): `@path` imports a file, relative
-# to
+# --- Reads one file of project memory: what of it the model gets, and which files it imports (K10) --------------------
+# The conventions are those of Claude Code (https://code.claude.com/docs/en/memory): `@path` imports a file, relative to
 # the file that names it; code spans and code blocks are left alone; HTML comments are notes that the maintainers leave
 # each other, and the model does not get them.
 
@@ -100,11 +99,10 @@ def _code_blocks(text: str) -> list[tuple[int, int]]:
     )
 
 
-# --- Project memory: what the maintainers of a repository tell every agent (K10) -------------------------------------
+# --- Project memory: what the maintainers of a repository tell every agent (K10) --------------------------------------
 # Rules
 # - CLAUDE.md, .claude/CLAUDE.md and AGENTS.md at the root, and what they import, are part of the first message. Those
-#   of
-#   a folder follow once a file below it was read or edited.
+#   of a folder follow once a file below it was read or edited.
 # - All of it comes from one commit of the default branch. A pull request's author has no say in it.
 # - It never takes more than LIMIT bytes of a context. What is left out is named. No file is read further than that.
 # - The same text, or the same file, is given once.
@@ -135,8 +133,6 @@ the files of one commit of the default branch, which only the repository's maint
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile:
-    """One file of project memory: its path, what the model gets of it, and its imports."""
-
     path: str
     text: str
     size: int
@@ -229,7 +225,6 @@ def _in_order(paths: Sequence[str], files: dict[str, MemoryFile]) -> tuple[Memor
 
 
 def _folders_above(path: str) -> list[str]:
-    """Return the folders in the repository that hold a file, the outermost first."""
     parts = posixpath.dirname(path).split("/")
     if parts[0] in {"", ".", ".."}:
         return []
@@ -260,7 +255,7 @@ def _beginning(text: str, room: int) -> str:
     return cut.rpartition("\n")[0] or cut
 
 
-# --- What a session is told of the place where it works (K11): the first block of its first message (M2) -------------
+# --- What a session is told of the place where it works (K11): the first block of its first message (M2) --------------
 # It holds what varies between jobs, and is never part of the system blocks, which all jobs of one version share (M1).
 # Names and subjects come from the repository: they are shortened, and cannot imitate the harness.
 

@@ -39,12 +39,10 @@ from bot.core.network import NO_NETWORK
 from bot.core.transcript import Json, Line
 from bot.ports import Access, Toolhost, ToolOutput
 
-# --- Task: a sub-agent with a history of its own (S1). The result is its report and nothing else ---------------------
+# --- Task: a sub-agent with a history of its own (S1). The result is its report and nothing else ----------------------
 
 
 class TaskInput(ToolInput):
-    """Input of Task."""
-
     description: str = Field(min_length=1, max_length=100)
     prompt: str = Field(min_length=10, max_length=10_000)
     subagent_type: str
@@ -115,7 +113,7 @@ async def run_parallel_task(
     return ToolOutput("\n".join([output.text, "", *map(as_data, overview_lines(merged))]))
 
 
-# --- The pool: what bounds a sub-agent (S2, S3, S4, S9), its session, and its end ------------------------------------
+# --- The pool: what bounds a sub-agent (S2, S3, S4, S9), its session, and its end -------------------------------------
 # | what | a type that writes | a type that only reads |
 # |---|---|---|
 # | number | `in_all` per session, without those cancelled together with the answer that called them | same |
@@ -310,7 +308,6 @@ class SubagentPool:
         return session
 
     def _begin(self, run: SubagentRun, host: Toolhost, brief: str) -> Session:
-        """Begin a new session of a sub-agent. It knows only its brief."""
         session = self._session(run, host)
         note_beginning(self.log, run.assignment, session.id)
         session.begin(self._first_message(run.kind, brief))

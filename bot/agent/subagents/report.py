@@ -53,7 +53,6 @@ class SubagentReport:
 
     @property
     def is_success(self) -> bool:
-        """Whether the session ended with an answer."""
         return self.end.end is End.ANSWERED
 
     def describe_progress(self, history: Sequence[Json]) -> None:
@@ -119,7 +118,7 @@ def _path_list(paths: Sequence[str]) -> str:
     return ", ".join(names[:fitting]) + more
 
 
-# --- Synthesis: the reports of several agents on one question, merged into one result (S7, S8) -----------------------
+# --- Synthesis: the reports of several agents on one question, merged into one result (S7, S8) ------------------------
 # Rules: only repeated statements are dropped; each statement keeps its authors; if two agents say different things
 # about one topic, that is a contradiction, which is listed and never settled here; failed agents are named.
 
@@ -190,8 +189,6 @@ class AgentStatement:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Two statements by different agents on one topic."""
-
     one: AgentStatement
     other: AgentStatement
     severity: ContradictionSeverity
@@ -199,8 +196,6 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """All reports, sorted and merged."""
-
     findings: tuple[AgentStatement, ...]
     errors: tuple[AgentStatement, ...]
     recommendations: tuple[AgentStatement, ...]
@@ -293,7 +288,6 @@ def _line(row: AgentStatement) -> str:
 
 
 def _merge_points(points: Sequence[tuple[str, Point]]) -> tuple[AgentStatement, ...]:
-    """Merge equal points, and keep all agents that made each."""
     merged: dict[tuple[str, str], AgentStatement] = {}
     for agent, point in points:
         key = (_plain(point.topic), _plain(point.statement))

@@ -39,7 +39,7 @@ from bot.core.names import AgentId
 from bot.core.transcript import Json, text_of
 from bot.ports import AnswerStarted
 
-# --- Remedies for each kind of a sub-agent's trouble, as one table (S11) ---------------------------------------------
+# --- Remedies for each kind of a sub-agent's trouble, as one table (S11) ----------------------------------------------
 # Other parts handle two kinds first: dispatch returns a tool's error to the model, and the client retries a model that
 # cannot be reached and then switches to its fallback. What remains goes to the parent.
 
@@ -50,8 +50,6 @@ PARTS: Final = 2
 
 
 class Trouble(StrEnum):
-    """Kinds of trouble."""
-
     TIMEOUT = "timeout"
     LIMIT = "limit"
     DENIED = "permission denied"
@@ -62,8 +60,6 @@ class Trouble(StrEnum):
 
 
 class Remedy(StrEnum):
-    """Responses to trouble."""
-
     SMALLER = "once more, with a smaller task and more time"
     RAISE = "the limit is raised"
     SPLIT = "the task is split into parts, one after the other"
@@ -95,7 +91,6 @@ def remedy(trouble: Trouble, times: int) -> Remedy:
 
 
 def trouble_of(ended: Ended) -> Trouble:
-    """Return the kind of trouble that an end without an answer is."""
     match ended.end, ended.limit:
         case End.LIMIT, Resource.SECONDS | Resource.IDLE:
             return Trouble.TIMEOUT
@@ -107,7 +102,7 @@ def trouble_of(ended: Ended) -> Trouble:
             return Trouble.OTHER
 
 
-# --- One sub-agent at work (S3, S5, S9, S12) -------------------------------------------------------------------------
+# --- One sub-agent at work (S3, S5, S9, S12) --------------------------------------------------------------------------
 # A session recovers by continuing, so that nothing is read twice. Only a task that is split starts over, with notes on
 # what was done so far. In every case the report holds the end of the last session.
 
@@ -210,7 +205,6 @@ class SubagentRun:
         return self.report.is_success
 
     def _record(self, event: AgentEvent, session: Session) -> list[AgentEvent]:
-        """Record an event and return the events that the parent's listeners see."""
         monitor = session.monitor
         match event:
             case Ended():
@@ -266,7 +260,6 @@ class SubagentRun:
         return self.row
 
     def record_recovery(self, trouble: Trouble, outcome: RecoveryOutcome, text: str) -> Recovery:
-        """Record the outcome of a trouble, and return its event."""
         self.recoveries.append(Recovery(self.row.agent, trouble, outcome, text))
         return self.recoveries[-1]
 
@@ -327,7 +320,7 @@ def _timeout(session: Session, resource: Resource) -> Ended:
     return Ended(session.agent, End.LIMIT, OverLimit(resource, max(used, allowed), allowed).what, resource)
 
 
-# --- Metrics of a session's sub-agents, and the hints that follow from them (S13) ------------------------------------
+# --- Metrics of a session's sub-agents, and the hints that follow from them (S13) -------------------------------------
 
 SAMPLES: Final = 100
 _LOW_SUCCESS: Final = 0.9
@@ -337,8 +330,6 @@ _LOW_CONCURRENCY: Final = 2.0
 
 @dataclass(slots=True)
 class Metrics:
-    """Counts over all sub-agents of one session."""
-
     started: int = 0
     succeeded: int = 0
     failed: int = 0
@@ -352,7 +343,6 @@ class Metrics:
     _samples: deque[int] = field(default_factory=lambda: deque(maxlen=SAMPLES))
 
     def sample(self, rows: Mapping[AgentId, AgentChanged]) -> None:
-        """Record how many sub-agents run now."""
         running = sum(row.state is Lifecycle.RUNNING for row in rows.values())
         self.most = max(self.most, running)
         self._samples.append(running)

@@ -89,11 +89,9 @@ class PendingToolhost:
         self._starting = asyncio.ensure_future(start)
 
     async def __aenter__(self) -> Self:
-        """Return at once, while it starts."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close it, even if it is still starting."""
         await self.close()
 
     async def run_with(self, work: Coroutine[Any, Any, None]) -> None:
@@ -116,14 +114,13 @@ class PendingToolhost:
         return await host.call(operation, arguments, progress=progress, timeout=timeout)
 
     async def close(self) -> None:
-        """Close the toolhost, even if it is still starting."""
         self._starting.cancel()
         await asyncio.wait([self._starting])
         if not self._starting.cancelled() and self._starting.exception() is None:
             await self._starting.result().close()
 
 
-# --- Siblings of one type share a cached prefix: all but the first wait until the first response begins (M4) ---------
+# --- Siblings of one type share a cached prefix: all but the first wait until the first response begins (M4) ----------
 
 STAGGER_SECONDS: Final = 5.0
 """Longest time that a sibling waits for the one that writes the prefix."""

@@ -16,7 +16,7 @@ from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
 from bot.core.work import SandboxBounds
 
-# --- The types of sub-agents: what each is for, what it may use, and its limits (S2) ---------------------------------
+# --- The types of sub-agents: what each is for, what it may use, and its limits (S2) ----------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,6 @@ def limits_of(configured: Limits, own: Mapping[str, float], *, untrusted: bool) 
 
 
 def _lower_limit(bound: float | None, value: float) -> float:
-    """Return the lower of two limits; None means no bound."""
     return value if bound is None else min(bound, value)
 
 
@@ -127,7 +126,7 @@ class SubagentSettings:
     """Limits by built-in type. A project's own type has those of `code` if it writes, else those of `explore`."""
 
 
-# --- Types of sub-agents that a project defines: `.plangate/agents/*.md` of the default branch (S1) ------------------
+# --- Types of sub-agents that a project defines: `.plangate/agents/*.md` of the default branch (S1) -------------------
 # A file is front matter and a text; the text describes the agent's job to it. Rules: unknown keys are errors, reported
 # with file and line; a list of tools can only narrow what a built-in type may use; no built-in type can be replaced; a
 # type without an editing tool works in plan mode, whatever else it has. `paths` keeps the file tools to the agent's
@@ -148,8 +147,6 @@ Line = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 class TypeLimits(BaseModel):
-    """Limits in place of those of the thread's preset."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     seconds: float | None = Field(default=None, gt=0, le=3600)
@@ -159,8 +156,6 @@ class TypeLimits(BaseModel):
 
 
 class FrontMatter(BaseModel):
-    """The front matter of one file."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")

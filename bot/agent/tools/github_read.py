@@ -44,7 +44,6 @@ class GitHubReadInput(ToolInput):
         return self
 
     def query(self, *, strangers: bool) -> RepositoryQuery:
-        """Return the query that this input asks for."""
         path = (self.path or "").strip("/")
         return RepositoryQuery(self.what, self.number or 0, self.commit or "", path, self.page, strangers)
 

@@ -18,7 +18,7 @@ from bot.core.transcript import Json
 from bot.core.work import Review, ReviewFinding, Severity
 from bot.ports import ToolOutput
 
-# --- AskUserQuestion: asks people, who choose or answer in words (T4). It suspends the main agent's session (L8) -----
+# --- AskUserQuestion: asks people, who choose or answer in words (T4). It suspends the main agent's session (L8) ------
 
 ASK_USER_QUESTION: Final = "AskUserQuestion"
 TO_PARENT: Final = "Nobody can be asked from here: put the question into your report, and end with it."
@@ -28,15 +28,11 @@ NOBODY: Final = (
 
 
 class OptionInput(ToolInput):
-    """One choice."""
-
     label: str = Field(min_length=1, max_length=120)
     description: str = Field(max_length=600)
 
 
 class QuestionInput(ToolInput):
-    """One question."""
-
     question: str = Field(min_length=1, max_length=1_000)
     header: str = Field(min_length=1, max_length=12)
     options: list[OptionInput] = Field(min_length=2, max_length=4)
@@ -50,13 +46,10 @@ class QuestionInput(ToolInput):
 
 
 class AskInput(ToolInput):
-    """Input of AskUserQuestion."""
-
     questions: list[QuestionInput] = Field(min_length=1, max_length=4)
 
 
 def asking(call: ToolUseId, tool_input: AskInput) -> Asking:
-    """Return the question for people."""
     questions = tuple(
         Question(
             question.question,
@@ -88,7 +81,7 @@ ASK = Tool(
 )
 
 
-# --- exit_plan_mode: submits the plan (P5) ---------------------------------------------------------------------------
+# --- exit_plan_mode: submits the plan (P5) ----------------------------------------------------------------------------
 # If the main agent calls it, the session is suspended. Nothing here approves.
 
 
@@ -104,24 +97,18 @@ class PlanInput(ToolInput):
 
 
 class PlanFindingInput(ToolInput):
-    """One thing that the plan of a scheduled task wants to change."""
-
     id: str = Field(min_length=1)
     title: str = Field(min_length=1)
     paths: list[str] | None = None
 
 
 class OperationInput(ToolInput):
-    """One operation on an issue or a pull request of the repository."""
-
     kind: OperationKind
     number: int
     text: str | None = None
 
 
 class TaskPlanInput(PlanInput):
-    """Input of exit_plan_mode where a scheduled task asks for the plan."""
-
     findings: list[PlanFindingInput] | None = None
     operations: list[OperationInput] | None = None
 
@@ -160,20 +147,16 @@ TASK_PLAN = replace(
 """Takes the place of PLAN where a scheduled task asks for the plan (MT5)."""
 
 
-# --- TodoWrite and TodoRead: the session's todo list, which people watch ---------------------------------------------
+# --- TodoWrite and TodoRead: the session's todo list, which people watch ----------------------------------------------
 
 
 class Todo(ToolInput):
-    """One item."""
-
     content: str = Field(min_length=1)
     status: Literal["pending", "in_progress", "completed"]
     activeForm: str | None = None  # noqa: N815 - the field's name in the field
 
 
 class TodoWriteInput(ToolInput):
-    """Input of TodoWrite: the whole list."""
-
     todos: list[Todo]
 
 
@@ -215,7 +198,7 @@ TODO_READ = Tool(
 )
 
 
-# --- SubmitReview: the answer to somebody who wants an opinion on a pull request, as findings at lines of its diff
+# --- SubmitReview: the answer to somebody who wants an opinion on a pull request, as findings at lines of its diff ----
 # It changes nothing: the review stays in the transcript, and the harness posts it with the answer. Only the main agent
 # has it, in plan mode, on the thread of a pull request.
 
@@ -227,8 +210,6 @@ _RECORDED: Final = (
 
 
 class ReviewFindingInput(ToolInput):
-    """One finding."""
-
     path: str = Field(min_length=1, max_length=1_000)
     line: int = Field(ge=1, le=10_000_000)
     severity: Severity
@@ -236,8 +217,6 @@ class ReviewFindingInput(ToolInput):
 
 
 class ReviewInput(ToolInput):
-    """Input of SubmitReview."""
-
     summary: str = Field(min_length=1, max_length=10_000)
     findings: list[ReviewFindingInput] = Field(max_length=50)
 
@@ -284,14 +263,12 @@ def _blocks(history: Sequence[Json]) -> Iterator[Json]:
             yield from message["content"]
 
 
-# --- resource_request: a sub-agent asks its parent for more of a limit before it runs out (S11) ----------------------
+# --- resource_request: a sub-agent asks its parent for more of a limit before it runs out (S11) -----------------------
 
 NO_MORE: Final = "There is no more. Report what you have, and say what is left."
 
 
 class RequestInput(ToolInput):
-    """Input of resource_request."""
-
     resource: Literal["tool_calls", "context_tokens", "file_operations", "file_reads", "file_writes"]
     reason: str = Field(min_length=1, max_length=500)
 

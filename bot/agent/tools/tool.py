@@ -31,8 +31,6 @@ class ToolInput(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ToolProgress:
-    """A running tool reports progress."""
-
     text: str
 
 

@@ -34,7 +34,6 @@ async def run_in_toolhost(
 
 
 async def _report_progress(progress: "asyncio.Queue[str | None]", emit: ToolSink) -> None:
-    """Report a toolhost call's progress as it arrives, until None."""
     while (text := await progress.get()) is not None:
         await emit(ToolProgress(text))
 
@@ -68,7 +67,7 @@ def edit_tool(
     )
 
 
-# --- Read, NotebookRead, LS, Glob and Grep: read the files of the checkout -------------------------------------------
+# --- Read, NotebookRead, LS, Glob and Grep: read the files of the checkout --------------------------------------------
 
 
 class ReadInput(ToolInput):
@@ -155,12 +154,10 @@ NOTEBOOK_READ = read_tool(
 )
 
 
-# --- Write, Edit, MultiEdit and NotebookEdit: change one file --------------------------------------------------------
+# --- Write, Edit, MultiEdit and NotebookEdit: change one file ---------------------------------------------------------
 
 
 class WriteInput(ToolInput):
-    """Input of Write."""
-
     file_path: str = Field(min_length=1)
     content: str
 
@@ -181,8 +178,6 @@ class Replacement(ToolInput):
 
 
 class EditInput(Replacement):
-    """Input of Edit."""
-
     file_path: str = Field(min_length=1)
 
 
@@ -300,8 +295,6 @@ class BashOutputInput(ToolInput):
 
 
 class KillShellInput(ToolInput):
-    """Input of KillShell."""
-
     shell_id: str = Field(min_length=1)
 
 

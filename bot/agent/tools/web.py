@@ -17,10 +17,8 @@ from bot.ports import ToolOutput
 
 # --- WebFetch: one page of a host that an allow rule opens, as text (T4, N1). It runs beside the loop, in no sandbox
 # A short page is shown as it is. For a long page, a light call answers the prompt (M11); if it gives no answer, the
-# page
-# is shown, cut. The light call knows the prompt and the page, and nothing of the conversation. Either way the result
-# is
-# data from strangers: fenced, escaped, and never larger than a result may be.
+# page is shown, cut. The light call knows the prompt and the page, and nothing of the conversation. Either way the
+# result is data from strangers: fenced, escaped, and never larger than a result may be.
 
 LONGEST_PAGE: Final = 60_000
 """Most characters of a page that the model is shown."""
@@ -95,7 +93,7 @@ WEB_FETCH = Tool(
 )
 
 
-# --- WebSearch: one search of the web, by the service's own tool in a light call (T4, M11) ---------------------------
+# --- WebSearch: one search of the web, by the service's own tool in a light call (T4, M11) ----------------------------
 # The call knows the query and nothing of the conversation. What comes back is data from strangers: text and addresses,
 # escaped. The tool exists only if an allow rule names it.
 
