@@ -60,8 +60,7 @@ BAD: dict[str, tuple[Reply, str]] = {
 
 @pytest.mark.req("T3", "T1")
 @pytest.mark.parametrize(("reply", "said"), BAD.values(), ids=BAD)
-async def test_a_bad_call_is_explained(room: Open, reply: Reply, said: str) -> None:
-    """The model learns which field is wrong and what there is; nothing ran; the session goes on."""
+async def test_a_bad_call_does_not_run_and_says_which_field_is_wrong(room: Open, reply: Reply, said: str) -> None:
     r = room(sequence(reply, say("Done.")))
     (result,) = await outcome(r)
     assert result["is_error"] is True
@@ -79,8 +78,7 @@ async def test_a_bad_call_is_explained(room: Open, reply: Reply, said: str) -> N
         '{"command": "ls", "\\ud800": 1}',
     ),
 )
-async def test_halves_of_characters_are_explained(room: Open, given: str) -> None:
-    """JSON can write them and nothing else can: such a call does not run, and the session goes on."""
+async def test_a_call_with_halves_of_characters_does_not_run(room: Open, given: str) -> None:
     r = room(sequence(malformed_call("Bash", given), say("Done.")))
     (result,) = await outcome(r)
     assert "halves of characters" in result["content"]
@@ -89,7 +87,6 @@ async def test_halves_of_characters_are_explained(room: Open, given: str) -> Non
 
 @pytest.mark.req("P4", "T3")
 async def test_a_write_in_plan_mode_is_denied(room: Open) -> None:
-    """The gate's words reach the model; the host is never asked; a read beside it runs."""
     calls = several(
         call("Write", file_path="a", content="x"), call("Bash", command="rm x"), call("Read", file_path="a")
     )
@@ -103,7 +100,6 @@ async def test_a_write_in_plan_mode_is_denied(room: Open) -> None:
 
 @pytest.mark.req("P7")
 async def test_an_ask_without_a_person_is_a_denial(room: Open) -> None:
-    """What needs permission is denied where nobody is at hand, and the model is told so."""
     r = room(sequence(call("Bash", command="make"), say("Done.")))
     (result,) = await outcome(r, mode=Mode.DEFAULT)
     assert "nobody is at hand" in result["content"]
@@ -142,8 +138,7 @@ async def full(_: Nothing, context: ToolContext, emit: ToolSink) -> ToolOutput:
 
 
 @pytest.mark.req("T3")
-async def test_whatever_a_tool_does_becomes_a_result(room: Open) -> None:
-    """Too slow, refused, broken, no room on the disk: an error result each, in order, with what to do."""
+async def test_whatever_a_tool_raises_becomes_a_result(room: Open) -> None:
     tools = (
         tool("Never", never, timeout=lambda _: 0.05),
         tool("Refuses", refuses),
@@ -163,7 +158,6 @@ async def test_whatever_a_tool_does_becomes_a_result(room: Open) -> None:
 
 @pytest.mark.req("T3", "L6")
 async def test_a_tool_that_times_out_is_ended(room: Open) -> None:
-    """Nothing of it runs on behind the session's back."""
     r = room(sequence(call("Slow"), say("Done.")))
     r.host.hold = asyncio.Event()
 
@@ -199,7 +193,6 @@ async def test_a_slow_reader_does_not_hang_a_tool_that_times_out(room: Open) -> 
 async def test_a_session_holds_no_more_images_than_one_request_may(
     room: Open, size: int, calls: int, kept: list[int]
 ) -> None:
-    """Those beyond 20, or 20 MB, are told of in words: with them every later request would be refused."""
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA" * (size // 4)}}
     look = several(*(call("Read", file_path=f"{n}.png") for n in range(calls)))
     r = room(sequence(look, look, say("Done.")))
@@ -214,7 +207,6 @@ async def test_a_session_holds_no_more_images_than_one_request_may(
 @pytest.mark.req("T5")
 @pytest.mark.parametrize(("size", "cut"), ((RESULT_LIMIT, False), (RESULT_LIMIT + 1234, True)))
 async def test_long_results_are_cut_with_a_note(room: Open, size: int, cut: bool) -> None:
-    """Above the cap the rest is dropped, and the model is told how much."""
     r = room(sequence(call("Read", file_path="a"), say("Done.")))
     r.host.answer = lambda *_: ToolOutput("x" * size)
     (result,) = await outcome(r)
@@ -224,7 +216,6 @@ async def test_long_results_are_cut_with_a_note(room: Open, size: int, cut: bool
 
 @pytest.mark.req("T4")
 async def test_images_and_silence_go_back_as_they_must(room: Open) -> None:
-    """An image follows its text; an empty result says that it is empty."""
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
     outputs = iter([ToolOutput("1x1", blocks=(image,)), ToolOutput("")])
     r = room(sequence(several(call("Bash", command="make"), call("Bash", command="make")), say("Done.")))
@@ -237,7 +228,6 @@ async def test_images_and_silence_go_back_as_they_must(room: Open) -> None:
 
 @pytest.mark.req("T1", "L1")
 async def test_progress_is_told_while_a_tool_runs(room: Open) -> None:
-    """Between start and end of the call, in order."""
     r = room(sequence(call("Bash", command="make"), say("Done.")))
     r.host.progress = ("10 %", "90 %")
     events = await drive(r.session())
@@ -248,7 +238,6 @@ async def test_progress_is_told_while_a_tool_runs(room: Open) -> None:
 
 @pytest.mark.req("T4")
 async def test_todos_are_kept_and_told(room: Open) -> None:
-    """TodoWrite replaces the list, TodoRead shows it, listeners hear of each change."""
     todos = [{"content": "a", "status": "completed"}, {"content": "b", "status": "in_progress", "activeForm": "b-ing"}]
     r = room(sequence(call("TodoRead"), call("TodoWrite", todos=todos), call("TodoRead"), say("Done.")))
     session = r.session(mode=Mode.PLAN)
@@ -264,7 +253,6 @@ async def test_todos_are_kept_and_told(room: Open) -> None:
 
 @pytest.mark.req("T4")
 async def test_tools_ask_the_host_in_its_words(room: Open) -> None:
-    """Only fields that were given are sent, under the model's names; edits carry the stamp of the last read."""
     sent = several(
         call("Grep", pattern="x", offset=5, **{"-A": 2, "-n": True}),
         call("Glob", pattern="*.py"),
@@ -294,14 +282,12 @@ async def test_tools_ask_the_host_in_its_words(room: Open) -> None:
     ("path", "key"),
     (("a", "a"), ("/home/checkout/a", "a"), ("./b/../a", "a"), ("/etc/passwd", "../../etc/passwd"), ("..", "..")),
 )
-def test_paths_have_one_key(path: str, key: str) -> None:
-    """However a file is named, its stamp is found."""
+def test_a_stamp_is_found_however_the_file_is_named(path: str, key: str) -> None:
     assert relative(path, "/home/checkout") == key
 
 
 @pytest.mark.req("M5")
 def test_schemas_are_small_sorted_and_strict() -> None:
-    """Tools come sorted; every object is closed; titles, defaults and null alternatives are left out."""
     made = schemas(by_name(ALL))
     names = [tool["name"] for tool in made]
     assert names == sorted(names)
@@ -317,8 +303,6 @@ def test_schemas_are_small_sorted_and_strict() -> None:
 
 
 def test_a_choice_of_types_stays_a_choice() -> None:
-    """Where a field takes more than one type beside null, all are listed."""
-
     class Either(ToolInput):
         value: int | str | None = None
 
@@ -391,6 +375,5 @@ def test_batches_keep_order_and_bounds(names: list[str]) -> None:
     assert host.most >= min(AT_ONCE, max(map(len, groups)))
 
 
-def test_a_call_is_a_call() -> None:
-    """The script's own vocabulary is what these tests think it is."""
+def test_the_scripts_calls_are_what_the_server_sends() -> None:
     assert call("LS", path=".").blocks == (Call("LS", {"path": "."}),)

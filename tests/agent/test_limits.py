@@ -1,23 +1,33 @@
-"""Limits end a session cleanly and say which one it was; a ledger keeps the books (L5)."""
+"""Limits, budgets, and the monitor; light calls and what they cost (L5, S9, M11, M12)."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.limits import Ledger, Limits, SharedBudget
+from bot.agent import light_calls
+from bot.agent.light_calls import MEANING_ROOM, TITLE_ROOM, LightCalls
+from bot.agent.limits import Ledger, Limits, OverLimit, Resource, SharedBudget
 from bot.agent.loop import UNPRICED
-from bot.agent.session_events import End, Info, Recovery, RecoveryOutcome
+from bot.agent.model.request import parameters
+from bot.agent.model.specs import resolve
+from bot.agent.prompts import prompt_text
+from bot.agent.session_events import AgentChanged, End, Info, Lifecycle, Recovery, RecoveryOutcome
+from bot.agent.subagents.types import LIMITS, RESTRICTED, STANDARD, TYPES, limits_of
 from bot.clock import SystemClock
-from bot.core.names import AgentId
+from bot.core.names import AgentId, ToolUseId
+from bot.core.question import permission
+from bot.core.transcript import Json
+from bot.ports import ModelRequest as Asked
 from bot.ports import ToolOutput, Usage
-from bot.testing.model.reply import Fault, Policy, Reply, Text, call, say, sequence, several
+from bot.testing.model.reply import Fault, Policy, Reply, Text, call, say, sequence, several, stop, think
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.ground import Room, drive, ended, of, results, valid
-from tests.agent.teams import script, task, team
+from tests.agent.teams import brief, children, final, script, task, team
 
 A, B = AgentId("main"), AgentId("explore-1")
 
@@ -47,8 +57,9 @@ async def again(r: Room) -> None:
     ),
     ids=["steps", "tool calls", "tokens", "seconds", "none at all"],
 )
-async def test_a_limit_ends_cleanly(room: Open, limits: Limits, requests: int, named: str) -> None:
-    """The end names the limit, the history is valid, and a later session goes on from it."""
+async def test_a_limit_ends_a_session_that_can_be_resumed(
+    room: Open, limits: Limits, requests: int, named: str
+) -> None:
     r = room(busy)
 
     def slow(*_: object) -> ToolOutput:
@@ -66,8 +77,7 @@ async def test_a_limit_ends_cleanly(room: Open, limits: Limits, requests: int, n
 
 
 @pytest.mark.req("L5")
-async def test_the_time_ends_an_answer_that_is_under_way(room: Open) -> None:
-    """One that would trickle for minutes ends with the session's time; what came of it is booked."""
+async def test_time_that_runs_out_ends_an_answer_under_way(room: Open) -> None:
     trickle = Reply((Text("word " * 3000),), pace=0.05)
     r = room(lambda seen: say("Done.") if "Stop." in seen.last_user_text else trickle)
     r.model.warm()
@@ -81,8 +91,7 @@ async def test_the_time_ends_an_answer_that_is_under_way(room: Open) -> None:
 
 
 @pytest.mark.req("L5")
-async def test_the_budget_ends_cleanly(room: Open) -> None:
-    """No request goes out once the dollars are spent; the one that crosses the line is the last."""
+async def test_no_request_goes_out_once_the_budget_is_spent(room: Open) -> None:
     r = room(busy, budget_usd=0.02)
     session = r.session()
     end = ended(await drive(session))
@@ -98,8 +107,7 @@ async def test_the_budget_ends_cleanly(room: Open) -> None:
 
 @pytest.mark.req("L5", "M12")
 @pytest.mark.parametrize(("model", "told"), (("claude-mythos-5-2", 1), ("claude-opus-5-5", 0)))
-async def test_a_budget_that_bounds_nothing_is_said_at_the_start(room: Open, model: str, told: int) -> None:
-    """What a model without prices spends is not known: whoever set dollars hears once that they do not hold it."""
+async def test_a_budget_for_a_model_without_prices_is_said_to_bound_nothing(room: Open, model: str, told: int) -> None:
     r = room(sequence(call("LS", path="."), say("Done.")), budget_usd=1.0)
     events = await drive(r.session(model=model))
     assert ended(events).text == "Done."
@@ -119,7 +127,6 @@ async def test_no_answer_is_asked_for_again_beyond_the_budget(room: Open) -> Non
 
 @pytest.mark.req("L5")
 async def test_many_calls_of_one_message_count_each(room: Open) -> None:
-    """Three calls in one message are three tool calls."""
     three = several(*(call("LS", path=str(n)) for n in range(3)))
     r = room(lambda _: three)
     assert "3 tool calls" in ended(await drive(r.session(limits=Limits(tool_calls=3)))).text
@@ -128,7 +135,6 @@ async def test_many_calls_of_one_message_count_each(room: Open) -> None:
 
 @pytest.mark.req("L5", "S9")
 async def test_no_call_of_a_message_goes_over_the_limit(room: Open) -> None:
-    """Of twelve calls in one message the five that the limit has room for run; the others say why they did not."""
     r = room(lambda _: several(*(call("LS", path=str(n)) for n in range(12))))
     session = r.session(limits=Limits(tool_calls=5))
     assert "5 tool calls" in ended(await drive(session)).text
@@ -141,7 +147,6 @@ async def test_no_call_of_a_message_goes_over_the_limit(room: Open) -> None:
 
 @pytest.mark.req("L5")
 async def test_calls_under_way_count_against_the_budget() -> None:
-    """A second call waits where the open one may use up the rest; then it goes out, or there is nothing left for it."""
     for cost, may_follow in ((0.6, True), (1.1, False)):
         ledger = Ledger(budget_usd=1.0)
         order: list[object] = []
@@ -217,7 +222,6 @@ async def test_what_bounds_a_session_bounds_its_sub_agents(room: Open, limits: L
 
 @pytest.mark.req("M12")
 def test_an_unpriced_call_leaves_the_sum_unknown() -> None:
-    """A model without prices costs an unknown amount: the sum is of what is known, and says that it is not all."""
     ledger = Ledger()
     ledger.add(A, "priced", Usage(output=10), 0.5)
     before = ledger.is_priced
@@ -235,8 +239,7 @@ _rows = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("mn"), _usages
 
 @pytest.mark.req("M12")
 @given(_rows)
-def test_the_ledger_loses_nothing(rows: list[tuple[str, str, Usage, float | None]]) -> None:
-    """Whatever is booked in whatever order, the sums over agents and models are the sum of all."""
+def test_the_ledgers_sums_are_those_of_all_bookings(rows: list[tuple[str, str, Usage, float | None]]) -> None:
     ledger = Ledger()
     for agent, model, usage, cost in rows:
         ledger.add(AgentId(agent), model, usage, cost)
@@ -244,3 +247,261 @@ def test_the_ledger_loses_nothing(rows: list[tuple[str, str, Usage, float | None
     assert ledger.cost_usd == pytest.approx(sum(cost or 0.0 for *_, cost in rows))
     assert sum(ledger.of(AgentId(agent)).requests for agent in "ab") == len(rows)
     assert ledger.usage.context == sum(usage.context for _, _, usage, _ in rows)
+
+
+READ = {"file_path": "a.py"}
+WRITE = {"file_path": "new.py", "content": "x"}
+PRESETS = {"standard": STANDARD, "restricted": RESTRICTED}
+
+TRIPPED: list[tuple[str, str, Json, int, str]] = [
+    ("standard", "LS", {"path": "."}, 50, "50 tool calls"),
+    ("standard", "Read", READ, 101, "100 file reads"),
+    ("restricted", "LS", {"path": "."}, 40, "40 tool calls"),
+    ("restricted", "Read", READ, 41, "40 file reads"),
+    ("restricted", "Write", WRITE, 6, "5 file writes"),
+]
+
+
+@pytest.mark.req("S9", "L5")
+@pytest.mark.parametrize(("name", "tool", "given", "times", "said"), TRIPPED)
+async def test_calls_beyond_a_limit_do_not_run(
+    room: Open, name: str, tool: str, given: Json, times: int, said: str
+) -> None:
+    r = room(lambda _: several(*(call(tool, **given) for _ in range(times))))
+    limits = PRESETS[name]
+    if "tool calls" not in said:
+        limits = replace(limits, tool_calls=None)
+    session = r.session(limits=limits)
+    end = ended(await drive(session))
+    assert (end.end, said in end.text) == (End.LIMIT, True)
+    assert len(r.api.requests) == 1
+    assert valid(session.history)
+    refused = [block["content"] for block in results(session) if block.get("is_error")]
+    assert len(r.host.calls) == times - len(refused)
+    assert all(said in text for text in refused)
+    assert session.monitor.utilization()[end.limit or Resource.STEPS] == 100
+
+
+@pytest.mark.req("S9", "L5")
+@pytest.mark.parametrize("name", PRESETS)
+async def test_the_next_request_stays_in_at_100000_tokens_of_context(room: Open, name: str) -> None:
+    r = room(lambda _: several(*(call("LS", path=str(n)) for n in range(4))))
+    r.host.answer = lambda *_: ToolOutput("word " * 20_000)
+    session = r.session(limits=replace(PRESETS[name], tool_calls=None))
+    end = ended(await drive(session))
+    assert "100,000 tokens of context" in end.text
+    assert session.monitor.context >= 100_000
+
+
+@pytest.mark.req("S9", "L5")
+@pytest.mark.parametrize(("name", "seconds"), (("standard", 300), ("restricted", 180)))
+async def test_a_session_whose_time_is_up_asks_no_more(room: Open, name: str, seconds: int) -> None:
+    r = room(lambda _: call("LS", path="."))
+
+    def slow(*_: object) -> ToolOutput:
+        r.clock.seconds += seconds / 2
+        return ToolOutput("x")
+
+    r.host.answer = slow
+    end = ended(await drive(r.session(limits=PRESETS[name])))
+    assert f"the limit of {seconds} seconds was reached ({seconds} used)" in end.text
+    assert len(r.api.requests) == 2
+
+
+@pytest.mark.req("S9", "T3")
+async def test_a_restricted_tool_ends_after_its_seconds(room: Open) -> None:
+    r = room(lambda request: say("Ok.") if request.step else call("Read", **READ))
+    r.host.hold = asyncio.Event()
+    session = r.session(limits=replace(RESTRICTED, tool_seconds=0.05))
+    assert ended(await drive(session)).end is End.ANSWERED
+    assert "was ended" in results(session)[0]["content"]
+    assert RESTRICTED.tool_seconds == 15
+
+
+@pytest.mark.req("S9", "T2")
+async def test_a_restricted_session_runs_three_tools_at_once(room: Open) -> None:
+    r = room(lambda request: say("Ok.") if request.step else several(*(call("LS", path=str(n)) for n in range(10))))
+    await drive(r.session(limits=RESTRICTED, world=replace(r.world, eager=False)))
+    assert r.host.most == 3
+
+
+@pytest.mark.req("S9")
+async def test_a_file_that_is_too_large_is_not_written(room: Open) -> None:
+    session = room(lambda _: say("Ok.")).session(limits=RESTRICTED)
+    large = session.tools["Write"].input_model.model_validate({**WRITE, "content": "x" * ((1 << 20) + 1)})
+    with pytest.raises(OverLimit, match=r"the limit of 1,048,576 file bytes was reached \(1,048,577 used\)"):
+        session.monitor.admit("Write", large.arguments())
+    session.monitor.check()
+
+
+@pytest.mark.req("S9")
+async def test_the_sixth_network_request_does_not_go_out(room: Open) -> None:
+    session = room(lambda _: say("Ok.")).session(limits=RESTRICTED)
+    for _ in range(5):
+        session.monitor.admit("WebFetch", {"url": "https://a.example/"})
+    with pytest.raises(OverLimit) as over:
+        session.monitor.admit("WebFetch", {"url": "https://a.example/"})
+    assert (over.value.resource, over.value.used, over.value.allowed) == (Resource.NETWORK, 5, 5)
+    assert session.monitor.utilization()[Resource.NETWORK] == 100
+
+
+@pytest.mark.req("S9", "M6")
+@pytest.mark.parametrize("model", ("claude-sonnet-5-5", "claude-haiku-4-5"))
+def test_restricted_requests_think_least(model: str) -> None:
+    message = {"role": "user", "content": [{"type": "text", "text": "x"}]}
+    sent = parameters(Asked(model, ({"type": "text", "text": "x"},), (), (message,), role="restricted"), resolve(model))
+    assert sent["max_tokens"] == 4_096
+    assert sent.get("output_config", {"effort": "low"}) == {"effort": "low"}
+    assert sent["thinking"].get("budget_tokens", 1_024) == 1_024
+
+
+@pytest.mark.req("S9")
+async def test_an_untrusted_thread_restricts_those_that_look(room: Open) -> None:
+    r = room(script(several(task("look"), task("write", "code")), lambda _: say("word " * 3_000)))
+    t = team(r, untrusted=True)
+    await drive(t.session)
+    looked, written = results(t.session)
+    assert "[cut: the limit of 2,048 tokens of report was reached]" in looked["content"]
+    assert "[cut:" not in written["content"]
+    assert {request.body["output_config"]["effort"] for request in children(r)} == {"low", "medium"}
+    assert sorted(bounds.memory_mb or 0 for bounds in t.workspace.bounds) == [0, 256]
+
+
+@pytest.mark.req("S9")
+def test_configured_limits_only_lower_what_strangers_threads_get() -> None:
+    high, low = replace(STANDARD, seconds=900, tool_calls=300, file_reads=300), replace(STANDARD, seconds=60)
+    assert limits_of(high, {}, untrusted=False) == high
+    assert limits_of(high, {}, untrusted=True) == limits_of(STANDARD, {}, untrusted=True) == RESTRICTED
+    assert limits_of(low, {}, untrusted=True) == replace(RESTRICTED, seconds=60)
+    assert limits_of(high, {"seconds": 7}, untrusted=True) == replace(RESTRICTED, seconds=7)
+    assert limits_of(high, {"seconds": 9_999, "tool_calls": 9_999}, untrusted=True) == RESTRICTED
+    assert (LIMITS["explore"].seconds, LIMITS["code"].seconds, RESTRICTED.seconds) == (300, 900, 180)
+
+
+@pytest.mark.req("S9")
+@pytest.mark.parametrize(
+    ("type_", "said"), (("explore", "limit of 2 tool calls"), ("reviewer", "limit of 2 tool calls"), ("code", "LS"))
+)
+async def test_each_type_of_sub_agent_has_its_limits(room: Open, type_: str, said: str) -> None:
+    def child(request: ModelRequest) -> Reply:
+        if request.step == 0:
+            return several(*(call("LS", path=".") for _ in range(3)))
+        return say(request.all_results[2].text)
+
+    types = {**TYPES, "reviewer": replace(TYPES["explore"], name="reviewer", system_prompt="Review.")}
+    r = room(script(several(task("one", type_), task("two", type_)), child))
+    t = team(r, types=types, limits={**LIMITS, "explore": replace(STANDARD, tool_calls=2)})
+    await drive(t.session)
+    assert all(said in result["content"] for result in results(t.session))
+
+
+@pytest.mark.req("S9", "S6")
+async def test_a_limit_ends_one_agent_and_not_the_parent(room: Open) -> None:
+    def child(request: ModelRequest) -> Reply:
+        return (
+            several(*(call("Read", file_path=f"f{n}.py") for n in range(100)))
+            if brief(request) == "greedy"
+            else say("Ok.")
+        )
+
+    r = room(script(several(task("greedy"), task("calm")), child))
+    t = team(r, untrusted=True)
+    events = await drive(t.session)
+    greedy, calm = results(t.session)
+    assert ended(events).end is End.ANSWERED
+    assert calm["content"] == "Ok."
+    assert greedy["is_error"]
+    assert "explore-1 did not finish: the limit of 40 tool calls was reached" in greedy["content"]
+    assert "- Read f99.py" in greedy["content"]
+    assert final(events)["explore-1"].state is Lifecycle.FAILED
+    assert of(events, AgentChanged)
+
+
+@pytest.mark.req("S9")
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    (
+        ({"seconds": 0.6}, "the limit of 1 seconds was reached (1 used)"),
+        ({"idle_seconds": 0.6}, "the limit of 1 idle seconds was reached (1 used)"),
+    ),
+    ids=["time", "idle"],
+)
+async def test_a_tool_that_hangs_is_not_waited_for(room: Open, limits: dict[str, float], said: str) -> None:
+    r = room(script(task("hang"), lambda _: call("Read", **READ)))
+    t = team(r, types={"explore": replace(TYPES["explore"], limits=limits)})
+    t.workspace.hold = asyncio.Event()
+    events = await drive(t.session)
+    assert ended(events).end is End.ANSWERED
+    assert said in results(t.session)[0]["content"]
+    assert all(host.running == 0 for host in t.workspace.hosts.values())
+
+
+HAIKU = "claude-haiku-5-5"
+REQUEST = permission(ToolUseId("t"), "Bash", "git push", "a rule asks")
+
+
+@pytest.mark.req("M11")
+async def test_a_title_is_one_small_request_without_the_conversation(room: Open) -> None:
+    r = room(lambda _: several(think("Hm."), say("Ship orders of 50 free")))
+    session = r.session()
+    title = await light_calls.pull_request_title(LightCalls(session.log, HAIKU), "Shipping", "I did " + "all " * 5_000)
+    assert title == "Ship orders of 50 free"
+    (asked,) = r.api.requests
+    assert (asked.body["system"], asked.tools, asked.stream) == (prompt_text("title"), (), False)
+    assert asked.texts()[0].startswith("Asked for: Shipping\n\nDone: I did all all")
+    assert len(asked.texts()[0]) < 4_100
+    assert b"cache_control" not in asked.raw
+    assert r.world.ledger.cost_usd == pytest.approx(r.api.usage.cost_usd)
+    assert r.world.ledger.cost_usd > 0
+
+
+@pytest.mark.req("M11")
+async def test_a_call_is_explained_as_data(room: Open) -> None:
+    r = room(lambda _: say("It sends your commits to the server."))
+    told = await light_calls.explain_permission(LightCalls(r.session().log, HAIKU), REQUEST)
+    assert told == "It sends your commits to the server."
+    assert (r.api.requests[0].system, r.api.requests[0].texts()) == (prompt_text("permission"), ("Bash: git push",))
+
+
+@pytest.mark.req("M11")
+@pytest.mark.parametrize(
+    "answer",
+    (
+        Fault.status(400),
+        stop("refusal"),
+        Reply((Text("Ship or"),), stop_reason="max_tokens"),
+        say("Ship\norders"),
+        say("x" * (MEANING_ROOM + 1)),
+        call("Bash", command="ls"),
+        Reply((Text(" "),)),
+    ),
+    ids=("an error", "a refusal", "cut", "two lines", "too long", "a call", "nothing"),
+)
+async def test_an_answer_that_is_no_line_is_no_answer(room: Open, answer: Reply | Fault) -> None:
+    r = room(lambda _: answer)
+    light = LightCalls(r.session().log, HAIKU)
+    assert (
+        await light_calls.pull_request_title(light, "a", "b"),
+        await light_calls.explain_permission(light, REQUEST),
+    ) == ("", "")
+    assert len(r.api.requests) == 2
+
+
+@pytest.mark.req("M11")
+async def test_a_title_is_at_most_as_long_as_a_commits_first_line(room: Open) -> None:
+    lines = ["x" * TITLE_ROOM, "x" * (TITLE_ROOM + 1)]
+    r = room(lambda _: say(lines.pop(0)))
+    light = LightCalls(r.session().log, HAIKU)
+    assert [len(await light_calls.pull_request_title(light, "a", "b")) for _ in range(2)] == [TITLE_ROOM, 0]
+
+
+@pytest.mark.req("M11")
+async def test_a_light_call_that_is_off_or_slow_is_not_waited_for(room: Open) -> None:
+    class Slow(LightCalls):
+        async def ask(self, system: str, text: str, tools: Sequence[Json] = ()) -> list[Json] | None:  # noqa: ARG002
+            raise TimeoutError
+
+    r = room(lambda _: say("Ship"))
+    assert await light_calls.pull_request_title(LightCalls(r.session().log, ""), "a", "b") == ""
+    assert await light_calls.pull_request_title(Slow(r.session().log, HAIKU), "a", "b") == ""
+    assert r.api.requests == ()

@@ -1,10 +1,17 @@
-"""The main loop: what a session does between its first message and its rest (L1, L3, L4a, M10)."""
+"""The main loop: what a session does between its first message and its rest, and when it is cancelled (L1-L6, M10)."""
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
-from bot.agent.limits import Limits
-from bot.agent.loop import CUT, CUT_CALL, EMPTY, NUDGES
+from bot.agent.dispatch import CANCELLED
+from bot.agent.limits import Limits, SharedBudget
+from bot.agent.loop import CUT, CUT_CALL, EMPTY, NUDGES, run
+from bot.agent.session import Session
 from bot.agent.session_events import (
+    AgentEvent,
     AnswerArrived,
     End,
     Ended,
@@ -12,10 +19,11 @@ from bot.agent.session_events import (
     RequestStarted,
     Streamed,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
 )
-from bot.core.transcript import Json, tool_calls
-from bot.ports import ToolOutput
+from bot.core.transcript import Json, messages, tool_calls
+from bot.ports import AnswerStarted, ToolOutput
 from bot.testing.model.reply import (
     Call,
     Fault,
@@ -31,12 +39,11 @@ from bot.testing.model.reply import (
     verbatim,
 )
 from tests.agent.conftest import Open
-from tests.agent.ground import DeskHost, assert_prefixes, drive, ended, of, results, valid
+from tests.agent.ground import DeskHost, Room, assert_prefixes, drive, ended, of, results, valid
 
 
 @pytest.mark.req("L1")
 async def test_an_answer_without_a_call_ends_the_session(room: Open) -> None:
-    """A request, its pieces, the whole message, the end: in that order, and saved."""
     r = room(lambda _: say("All is well."))
     session = r.session()
     events = await drive(session)
@@ -51,7 +58,6 @@ async def test_an_answer_without_a_call_ends_the_session(room: Open) -> None:
 
 @pytest.mark.req("L1", "T2")
 async def test_calls_run_and_their_results_go_back_in_one_message(room: Open) -> None:
-    """Two calls of one message are answered by one user message, in the order of the calls."""
     two = several(say("I look."), call("Read", file_path="a.py"), call("Read", file_path="b.py"))
     r = room(sequence(two, say("Done.")))
     r.host.answer = lambda _, arguments: ToolOutput(f"text of {arguments['file_path']}")
@@ -67,7 +73,6 @@ async def test_calls_run_and_their_results_go_back_in_one_message(room: Open) ->
 
 @pytest.mark.req("L3", "L9")
 async def test_all_blocks_of_a_response_stay_one_message_as_received(room: Open) -> None:
-    """Thinking, text, a block of a type that nobody knows, and calls: one message, every field kept."""
     unknown = {"type": "redacted_thinking", "data": "c2VjcmV0"}
     whole = several(think("Hm."), verbatim(unknown), say("Now."), call("LS", path="."), call("TodoRead"))
     r = room(sequence(whole, say("Done.")))
@@ -84,7 +89,6 @@ async def test_all_blocks_of_a_response_stay_one_message_as_received(room: Open)
 
 @pytest.mark.req("L3")
 async def test_an_unknown_block_with_odd_fields_survives(room: Open) -> None:
-    """A server tool's blocks come back to the server exactly as they came: nulls, nesting and key order."""
     odd: Json = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}, "z": None, "a": [{}]}
     found: Json = {
         "type": "web_search_tool_result",
@@ -101,8 +105,7 @@ async def test_an_unknown_block_with_odd_fields_survives(room: Open) -> None:
 
 
 @pytest.mark.req("L4a")
-async def test_text_of_people_follows_the_results(room: Open) -> None:
-    """What people add while tools run is appended behind the results, once."""
+async def test_text_that_people_add_follows_the_results_once(room: Open) -> None:
     r = room(sequence(call("LS", path="."), call("LS", path="src"), say("Done.")))
     session = r.session()
     session.queued.append("Mind the changelog.")
@@ -115,7 +118,6 @@ async def test_text_of_people_follows_the_results(room: Open) -> None:
 
 @pytest.mark.req("M10")
 async def test_an_answer_cut_in_its_text_goes_on(room: Open) -> None:
-    """max_tokens without a call: the piece stays, and the model is asked to go on."""
     r = room(sequence(Reply((Text("First half"),), stop_reason="max_tokens"), say("second half.")))
     session = r.session()
     events = await drive(session)
@@ -127,7 +129,6 @@ async def test_an_answer_cut_in_its_text_goes_on(room: Open) -> None:
 
 @pytest.mark.req("M3", "M10", "L9")
 async def test_thinking_that_was_cut_is_not_sent_back(room: Open) -> None:
-    """It has no signature: what stands before it stays as it came, and the session and its transcript go on."""
     half = Reply((Thought("Hm."), Text("First half"), Thought("and n", whole=False)), stop_reason="max_tokens")
     r = room(sequence(half, say("second half."), say("Done.")))
     session = r.session()
@@ -141,7 +142,6 @@ async def test_thinking_that_was_cut_is_not_sent_back(room: Open) -> None:
 
 @pytest.mark.req("M10")
 async def test_a_call_cut_in_its_input_never_runs(room: Open) -> None:
-    """max_tokens with a call: the message is dropped, no tool runs, the model repeats it in pieces."""
     cut = Reply((Call("Write", {"file_path": "a"}),), stop_reason="max_tokens")
     r = room(sequence(cut, say("Done.")))
     session = r.session()
@@ -175,7 +175,6 @@ async def test_a_stop_in_the_middle_of_an_input_means_what_it_says(
 @pytest.mark.req("M10")
 @pytest.mark.parametrize("between", ((), (stop("end_turn"),)), ids=["", "after an empty answer"])
 async def test_a_paused_turn_goes_on_with_the_same_content(room: Open, between: tuple[Reply, ...]) -> None:
-    """pause_turn: the content goes back unchanged, without a word of ours behind it."""
     server = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
     paused = Reply(verbatim(server).blocks, stop_reason="pause_turn")
     r = room(sequence(paused, *between, say("Found.")))
@@ -246,7 +245,6 @@ async def test_only_results_follow_a_search_that_goes_on(room: Open, reason: str
 
 @pytest.mark.req("M10")
 async def test_a_refusal_is_said_and_ends_the_session(room: Open) -> None:
-    """refusal: no tool of that answer runs, nothing of it is kept, the session says so, and why, and rests."""
     write = call("Write", file_path="a", content="x")
     refused = several(write, stop("refusal", category="cyber", explanation="No\nexploits\u202e."))
     r = room(sequence(refused))
@@ -260,7 +258,6 @@ async def test_a_refusal_is_said_and_ends_the_session(room: Open) -> None:
 
 @pytest.mark.req("M10")
 async def test_an_empty_answer_is_asked_again(room: Open) -> None:
-    """An end_turn without content is not sent back; the model is asked to go on."""
     r = room(sequence(call("LS", path="."), stop("end_turn"), say("Done.")))
     session = r.session()
     events = await drive(session)
@@ -271,7 +268,6 @@ async def test_an_empty_answer_is_asked_again(room: Open) -> None:
 
 @pytest.mark.req("M10")
 async def test_thinking_alone_counts_as_empty(room: Open) -> None:
-    """An end_turn that only thought is no answer."""
     r = room(sequence(think("I think so."), say("Done.")))
     session = r.session()
     events = await drive(session)
@@ -282,7 +278,6 @@ async def test_thinking_alone_counts_as_empty(room: Open) -> None:
 @pytest.mark.req("M10")
 @pytest.mark.parametrize("reason", ("end_turn", "max_tokens"))
 async def test_a_model_that_stays_empty_ends_the_session(room: Open, reason: str) -> None:
-    """Asking has an end: after some nudges the session fails, and says why."""
     r = room(lambda _: stop(reason))
     events = await drive(r.session())
     assert len(r.api.requests) == NUDGES + 1
@@ -292,7 +287,6 @@ async def test_a_model_that_stays_empty_ends_the_session(room: Open, reason: str
 
 @pytest.mark.req("M10")
 async def test_nudges_are_counted_anew_after_work(room: Open) -> None:
-    """An empty answer now and then between calls ends nothing."""
     turns = [reply for _ in range(NUDGES + 1) for reply in (stop("end_turn"), call("LS", path="."))]
     r = room(sequence(*turns, say("Done.")))
     assert ended(await drive(r.session())).text == "Done."
@@ -300,7 +294,6 @@ async def test_nudges_are_counted_anew_after_work(room: Open) -> None:
 
 @pytest.mark.req("M10")
 async def test_a_full_window_ends_at_a_limit(room: Open) -> None:
-    """model_context_window_exceeded is a limit, and the session stays resumable."""
     r = room(lambda _: stop("model_context_window_exceeded"))
     session = r.session()
     assert ended(await drive(session)).end is End.LIMIT
@@ -309,7 +302,6 @@ async def test_a_full_window_ends_at_a_limit(room: Open) -> None:
 
 @pytest.mark.req("M10")
 async def test_an_unknown_stop_reason_is_named(room: Open) -> None:
-    """A stop reason that is newer than this program ends the session with an error that names it."""
     r = room(lambda _: Reply((Text("?"),), stop_reason="solar_flare"))
     end = ended(await drive(r.session()))
     assert end.end is End.FAILED
@@ -318,14 +310,12 @@ async def test_an_unknown_stop_reason_is_named(room: Open) -> None:
 
 @pytest.mark.req("M10")
 async def test_tool_use_without_a_call_is_no_answer(room: Open) -> None:
-    """A stop reason that promises a call which is not there ends the session with an error."""
     r = room(lambda _: Reply((Text("?"),), stop_reason="tool_use"))
     assert ended(await drive(r.session())).end is End.FAILED
 
 
 @pytest.mark.req("M10", "L6")
 async def test_an_end_with_a_call_in_it_leaves_a_valid_history(room: Open) -> None:
-    """A call in a message that claims to be the end is answered or dropped, never left open."""
     odd = Reply((Text("Done."), Call("LS", {"path": "."})), stop_reason="end_turn")
     r = room(sequence(odd, say("Done.")))
     session = r.session()
@@ -335,7 +325,6 @@ async def test_an_end_with_a_call_in_it_leaves_a_valid_history(room: Open) -> No
 
 @pytest.mark.req("M9")
 async def test_a_failure_for_good_ends_the_session_and_keeps_it(room: Open) -> None:
-    """An error that no retry helps is the end, with the vendor's words; the history is as it was."""
     r = room(lambda _: Fault.status(401))
     session = r.session()
     end = ended(await drive(session))
@@ -346,8 +335,7 @@ async def test_a_failure_for_good_ends_the_session_and_keeps_it(room: Open) -> N
 
 
 @pytest.mark.req("L7")
-async def test_each_step_is_numbered(room: Open) -> None:
-    """Requests carry the number of their step, from 1."""
+async def test_requests_carry_the_number_of_their_step(room: Open) -> None:
     r = room(sequence(call("LS", path="."), say("Done.")))
     events = await drive(r.session())
     assert [event.step for event in of(events, RequestStarted)] == [1, 2]
@@ -356,7 +344,6 @@ async def test_each_step_is_numbered(room: Open) -> None:
 
 @pytest.mark.req("M3")
 async def test_history_is_handed_over_and_never_rebuilt(room: Open) -> None:
-    """What was appended stays the same object to the end: no step renders, copies or checks it again."""
     replies = [call("LS", path=str(n)) for n in range(6)]
     r = room(sequence(*replies, say("Done.")))
     session = r.session()
@@ -372,3 +359,169 @@ async def test_history_is_handed_over_and_never_rebuilt(room: Open) -> None:
     await drive(session)
     assert len(kept) == sum(range(1, 12, 2))
     assert all(id(session.history[number]) == ident for number, ident in kept)
+
+
+READ_THEN_WRITE = several(say("I look first."), call("Read", file_path="a"), call("Write", file_path="b", content="x"))
+
+
+class Later:
+    """A host of which one operation waits for ever, and all others answer at once."""
+
+    def __init__(self, session: Session, operation: str = "Write") -> None:
+        self.free, self.held, self.late = DeskHost(), DeskHost(hold=asyncio.Event()), operation
+        session.context.host = self
+
+    async def call(self, operation: str, arguments: Json, **options: object) -> ToolOutput:  # noqa: ARG002 - the port's
+        host = self.held if operation == self.late else self.free
+        return await host.call(operation, arguments)
+
+    async def close(self) -> None: ...
+
+
+async def until(session: Session, kind: type[AgentEvent], count: int = 1) -> None:
+    """Run a session until it told so many events of a kind, then close it."""
+    async with aclosing(run(session)) as events:
+        async for event in events:
+            count -= isinstance(event, kind)
+            if not count:
+                return
+
+
+async def cancelled(task: "asyncio.Task[object]") -> None:
+    """Cancel a task and see that the cancellation came out of it."""
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def goes_on(r: Room) -> None:
+    """The saved session is what the live one was, and the server takes it."""
+    session = r.resumed()
+    assert valid(session.history)
+    session.add({"role": "user", "content": [{"type": "text", "text": "Go on."}]})
+    assert ended(await drive(session)).end is End.ANSWERED
+    assert r.api.refusals == ()
+
+
+@pytest.mark.req("L6")
+async def test_a_half_answer_is_dropped_when_cancelled(room: Open) -> None:
+    slow = Reply((*say("I will write now. " * 20).blocks, *call("LS", path=".").blocks), pace=0.02)
+    r = room(sequence(slow, say("Done.")))
+    session = r.session()
+    arrived = asyncio.Event()
+
+    async def consume() -> None:
+        async with aclosing(run(session)) as events:
+            async for event in events:
+                if isinstance(event, Streamed):
+                    arrived.set()
+
+    task = asyncio.create_task(consume())
+    await arrived.wait()
+    await cancelled(task)
+    assert len(session.history) == 1
+    assert r.host.calls == []
+    await goes_on(r)
+
+
+@pytest.mark.req("L6", "L9")
+async def test_an_answer_of_which_no_call_finished_is_dropped_when_cancelled(room: Open) -> None:
+    r = room(sequence(call("Write", file_path="b", content="x"), say("Done.")))
+    session = r.session()
+    r.host.hold = asyncio.Event()
+    task: asyncio.Task[object] = asyncio.create_task(drive(session))
+    await r.host.entered.wait()
+    await cancelled(task)
+    assert r.host.running == 0
+    assert len(session.history) == 1
+    assert r.resumed().resources.ledger.rows == r.world.ledger.rows
+    await goes_on(r)
+
+
+@pytest.mark.req("L6")
+async def test_finished_calls_keep_their_results_and_others_are_marked_cancelled(room: Open) -> None:
+    r = room(sequence(READ_THEN_WRITE, say("Done.")))
+    session = r.session()
+    host = Later(session)
+    task: asyncio.Task[object] = asyncio.create_task(drive(session))
+    await host.held.entered.wait()
+    await cancelled(task)
+    assert host.held.running == 0
+    assert [block["content"] for block in results(session)] == ['Read {"file_path": "a"}', CANCELLED]
+    assert results(session)[1]["is_error"] is True
+    assert messages(r.world.transcripts.load(session.id)) == session.history
+    await goes_on(r)
+
+
+@pytest.mark.req("L6", "T7")
+async def test_results_are_kept_if_cancelled_while_reminders_are_made(room: Open) -> None:
+    r = room(sequence(call("Bash", command="make"), say("Done.")))
+    session = r.session()
+    session.context.stamps["a.py"] = "s1"
+    host = Later(session, "Changed")
+    task: asyncio.Task[object] = asyncio.create_task(drive(session))
+    await host.held.entered.wait()
+    await cancelled(task)
+    assert [block["content"] for block in results(session)] == ['Bash {"command": "make"}']
+    assert messages(r.world.transcripts.load(session.id)) == session.history
+    await goes_on(r)
+
+
+@pytest.mark.req("L6")
+@pytest.mark.parametrize(
+    ("kind", "count", "kept"),
+    ((Streamed, 1, 1), (ToolStarted, 1, 1), (ToolFinished, 1, 3), (ToolStarted, 2, 3)),
+    ids=["in the answer", "before the first call", "after the first call", "at the second call"],
+)
+async def test_closing_the_generator_at_any_event_ends_all_work(
+    room: Open, kind: type[AgentEvent], count: int, kept: int
+) -> None:
+    r = room(sequence(READ_THEN_WRITE, say("Done.")))
+    session = r.session(world=replace(r.world, eager=False))  # a call that started early may have ended by its event
+    host = Later(session)
+    await until(session, kind, count)
+    assert len(session.history) == kept
+    assert (host.held.running, host.free.running) == (0, 0)
+    assert messages(r.world.transcripts.load(session.id)) == session.history
+    await goes_on(r)
+
+
+@pytest.mark.req("L6")
+async def test_closing_ends_a_tool_that_reports_progress(room: Open) -> None:
+    r = room(sequence(call("Bash", command="make"), say("Done.")))
+    session = r.session()
+    r.host.hold, r.host.progress = asyncio.Event(), ("50 %",)
+    await until(session, ToolProgressed)
+    assert r.host.running == 0
+
+
+@pytest.mark.req("L6")
+async def test_no_task_of_a_cancelled_session_is_left(room: Open) -> None:
+    before = asyncio.all_tasks()
+    r = room(sequence(several(*(call("Read", file_path=str(n)) for n in range(12)))))
+    session = r.session()
+    r.host.hold = asyncio.Event()
+    task: asyncio.Task[object] = asyncio.create_task(drive(session))
+    await r.host.entered.wait()
+    await cancelled(task)
+    assert asyncio.all_tasks() == before
+    assert r.host.running == 0
+
+
+@pytest.mark.req("L6", "M7")
+async def test_closing_in_mid_answer_drops_the_connection(room: Open) -> None:
+    long = Reply((Text("word " * 2000),), pace=0.01)
+    r = room(lambda _: long)
+    before = asyncio.all_tasks()
+    async with aclosing(run(r.session())) as events:
+        async for event in events:
+            if not isinstance(event, AnswerStarted) and isinstance(event, Streamed):
+                break
+    if left := asyncio.all_tasks() - before:  # the library drops a generator of its own, which ends in the next round
+        await asyncio.wait(left, timeout=10)
+    assert asyncio.all_tasks() == before
+    r.world.ledger.budget_usd = 1.0
+    async with asyncio.timeout(10), r.world.ledger.call(1.0, SharedBudget()) as ticket:
+        assert ticket, "nothing is under way any more"
+    assert r.world.ledger.cost_usd > 0
+    assert r.resumed().resources.ledger.usage == r.world.ledger.usage

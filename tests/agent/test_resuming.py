@@ -1,25 +1,35 @@
-"""Suspending on a pending call and resuming in another process, byte for byte (L8, L9, P5, P6)."""
+"""Sessions that are suspended and go on: plans, questions, permissions, and what a transcript restores (L8, L9, P7)."""
 
 import json
+from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
+from bot.agent.assembly import pending_question, release, run_permitted_call
 from bot.agent.light_calls import LightCalls
 from bot.agent.limits import Limits
 from bot.agent.permissions.plan_mode import approval_result, rejection_result
-from bot.agent.permissions.tool_gate import Mode
-from bot.agent.resources import load_request_prefix
-from bot.agent.session import NOT_RUN
-from bot.agent.session_events import End, Ended, ModeChanged, ToolFinished
-from bot.agent.tools.registry import LOOKING
-from bot.core.errors import Refused
+from bot.agent.permissions.tool_gate import Mode, PermissionGate, ToolRules, parse_rule
+from bot.agent.resources import HumanAvailability, load_request_prefix
+from bot.agent.session import NOT_RUN, Session
+from bot.agent.session_events import AgentEvent, End, Ended, ModeChanged, ToolFinished
+from bot.agent.subagents.types import TYPES
+from bot.agent.tools.registry import ALL, LOOKING
+from bot.agent.tools.session_tools import NOBODY, TO_PARENT
+from bot.agent.tools.tool import Tool
+from bot.core.errors import CanaryShown, Refused
 from bot.core.names import ToolUseId
+from bot.core.question import AskKind
+from bot.core.secrets.redaction import CanaryAlarm
 from bot.core.transcript import LineKind, messages, pending_calls
-from bot.ports import Replay, ToolOutput
+from bot.ports import AnswerStarted, Replay, ToolOutput
 from bot.testing.model.reply import Call, Policy, Reply, Text, call, say, sequence, several, stop, think
 from tests.agent.conftest import Open
 from tests.agent.ground import (
     EXIT_PLAN_MODE,
+    FOLDER,
+    Room,
     assert_prefixes,
     drive,
     ended,
@@ -48,7 +58,6 @@ def whole_story() -> Policy:
 
 @pytest.mark.req("L8", "P5")
 async def test_a_plan_suspends_the_session(room: Open) -> None:
-    """exit_plan_mode ends the run without a result: the call is pending and saved."""
     r = room(sequence(several(say("Here is my plan."), PLAN)))
     session = r.session(mode=Mode.PLAN)
     events = await drive(session)
@@ -84,7 +93,6 @@ async def test_an_approved_session_goes_on_byte_for_byte(room: Open) -> None:
 
 @pytest.mark.req("L9")
 async def test_resuming_replays_after_every_single_message(room: Open) -> None:
-    """Wherever a process dies between two messages, the next one sends what the first would have sent."""
     r = room(whole_story())
     await drive(r.session(mode=Mode.PLAN))
     for _ in range(3):
@@ -119,7 +127,6 @@ async def test_a_changed_history_is_refused_once(room: Open) -> None:
 
 @pytest.mark.req("P6")
 async def test_a_rejected_plan_leaves_plan_mode_on(room: Open) -> None:
-    """The model learns that nothing may be changed, the mode stays, and a second plan suspends again."""
     r = room(sequence(PLAN, several(say("Better."), call(EXIT_PLAN_MODE, **plan_input("# Plan 2\n\nLess.")))))
     await drive(r.session(mode=Mode.PLAN))
     session = r.resumed()
@@ -133,7 +140,6 @@ async def test_a_rejected_plan_leaves_plan_mode_on(room: Open) -> None:
 
 @pytest.mark.req("L8")
 async def test_neighbours_of_a_pending_call_are_told_that_they_did_not_run(room: Open) -> None:
-    """Of a message that suspends no call is kept, also if it had started; each is answered in order, reminders last."""
     r = room(sequence(several(call("LS", path="."), PLAN, call("Read", file_path="a")), say("Done.")))
     session = r.session(mode=Mode.PLAN)
     await drive(session)
@@ -148,7 +154,6 @@ async def test_neighbours_of_a_pending_call_are_told_that_they_did_not_run(room:
 
 @pytest.mark.req("L8")
 async def test_an_answer_to_no_pending_call_is_refused(room: Open) -> None:
-    """A late or repeated answer changes nothing."""
     r = room(sequence(PLAN))
     session = r.session(mode=Mode.PLAN)
     await drive(session)
@@ -169,7 +174,6 @@ async def test_an_answer_to_no_pending_call_is_refused(room: Open) -> None:
     ids=["too long", "blank", "empty"],
 )
 async def test_a_plan_that_cannot_be_read_goes_back_to_the_model(room: Open, text: str, said: str) -> None:
-    """A plan that no person could be shown does not suspend: the model is told what to change."""
     r = room(sequence(call(EXIT_PLAN_MODE, plan=text), say("Sorry.")))
     session = r.session(mode=Mode.PLAN)
     assert ended(await drive(session)).end is End.ANSWERED
@@ -179,8 +183,7 @@ async def test_a_plan_that_cannot_be_read_goes_back_to_the_model(room: Open, tex
 
 
 @pytest.mark.req("P5")
-async def test_an_unknown_field_of_a_plan_goes_back_to_the_model(room: Open) -> None:
-    """The input is strict."""
+async def test_an_unknown_field_of_a_plan_is_refused(room: Open) -> None:
     r = room(sequence(call(EXIT_PLAN_MODE, **plan_input(), approved=True), say("Sorry.")))
     session = r.session(mode=Mode.PLAN)
     assert ended(await drive(session)).end is End.ANSWERED
@@ -189,7 +192,6 @@ async def test_an_unknown_field_of_a_plan_goes_back_to_the_model(room: Open) -> 
 
 @pytest.mark.req("P2", "P5")
 async def test_a_second_plan_after_approval_is_told_to_work(room: Open) -> None:
-    """Outside of plan mode exit_plan_mode changes nothing and suspends nothing."""
     r = room(sequence(PLAN, say("Done.")))
     session = r.session(mode=Mode.ACCEPT_EDITS)
     assert ended(await drive(session)).end is End.ANSWERED
@@ -197,8 +199,7 @@ async def test_a_second_plan_after_approval_is_told_to_work(room: Open) -> None:
 
 
 @pytest.mark.req("L9")
-async def test_stamps_and_spend_come_back(room: Open) -> None:
-    """A resumed session knows which files were read, how many steps it made and what they cost."""
+async def test_a_resumed_session_knows_its_files_steps_and_cost(room: Open) -> None:
     r = room(sequence(call("Read", file_path="src/../a.py"), Reply((Text("Done."),))))
     r.host.answer = lambda *_: ToolOutput("x", stamps={"/home/checkout/a.py": "s1"})
     first = r.session()
@@ -224,8 +225,7 @@ async def test_stamps_and_spend_come_back(room: Open) -> None:
     ),
     ids=lambda reply: reply.stop_reason,
 )
-async def test_what_is_not_kept_was_a_step_all_the_same(room: Open, dropped: Reply) -> None:
-    """And paid for: neither limit nor budget begins anew with another process."""
+async def test_a_dropped_answer_counts_as_a_step_and_costs(room: Open, dropped: Reply) -> None:
     r = room(sequence(call("LS", path="."), dropped, say("Done."), say("Done.")))
     session = r.session()
     await drive(session)
@@ -236,7 +236,6 @@ async def test_what_is_not_kept_was_a_step_all_the_same(room: Open, dropped: Rep
 
 @pytest.mark.req("L4", "L9", "M11")
 async def test_a_session_stays_with_its_own_model(room: Open) -> None:
-    """A light call for it, or a summary, is booked in its transcript: whoever resumes asks the one that answered it."""
     r = room(sequence(say("Done."), say("A title")))
     session = r.session()
     await drive(session)
@@ -248,7 +247,6 @@ async def test_a_session_stays_with_its_own_model(room: Open) -> None:
 
 @pytest.mark.req("L9", "T4")
 async def test_a_stamp_is_stored_once(room: Open) -> None:
-    """Each line has the stamps that are new, so that it does not grow with the files read; all of them come back."""
     names = ["a.py", "b.py", "a.py", "c.py", "a.py"]
     stamps = iter([{"a.py": "1"}, {"b.py": "1"}, {"a.py": "1"}, {"c.py": "1"}, {"a.py": "2"}])
     r = room(sequence(*(call("Read", file_path=name) for name in names), PLAN, say("Done.")))
@@ -262,7 +260,6 @@ async def test_a_stamp_is_stored_once(room: Open) -> None:
 
 @pytest.mark.req("L9", "T4")
 async def test_an_edit_after_a_resume_knows_the_file(room: Open) -> None:
-    """Edit sends the stamp of the last read, and none for a file that was never read."""
     edit = {"old_string": "a", "new_string": "b"}
     read = call("Read", file_path="a.py")
     r = room(
@@ -289,7 +286,6 @@ async def test_an_edit_after_a_resume_knows_the_file(room: Open) -> None:
 
 @pytest.mark.req("L9")
 async def test_what_is_saved_is_what_is_sent(room: Open) -> None:
-    """The transcript's frozen parts and messages are the request's, marks aside; notes are never sent."""
     r = room(sequence(several(think(""), call("LS", path=".")), say("Done.")))
     session = r.session(mode=Mode.PLAN)
     session.set_mode(Mode.DEFAULT, by="ann")
@@ -304,7 +300,6 @@ async def test_what_is_saved_is_what_is_sent(room: Open) -> None:
 
 @pytest.mark.req("L3", "L9")
 async def test_half_characters_are_mended_once(room: Open) -> None:
-    """Halves of surrogate pairs, from a person or a tool, are gone from what is sent, saved and resumed, alike."""
     r = room(sequence(call("Read", file_path="a.py"), say("Done.")))
     r.host.answer = lambda *_: ToolOutput("half \udcff", is_error=True, stamps={"\udcff": "s1"})
     session = r.session("Do \udc00.")
@@ -319,7 +314,6 @@ async def test_half_characters_are_mended_once(room: Open) -> None:
 
 @pytest.mark.req("M1")
 async def test_sessions_of_one_kind_share_their_first_bytes(room: Open) -> None:
-    """System, tools and the environment block are equal for two jobs: only the task differs."""
     r = room(lambda _: say("Done."))
     await drive(r.session("One.", ident="one"))
     await drive(r.session("Two.", ident="two"))
@@ -343,3 +337,194 @@ async def test_a_finished_session_does_not_ask_again(room: Open) -> None:
     again.add({"role": "user", "content": [{"type": "text", "text": "Do more."}]})
     assert ended(await drive(again)).text == "More is done."
     assert r.api.refusals == ()
+
+
+OPTIONS = [{"label": "a", "description": "first"}, {"label": "b", "description": "second"}]
+QUESTION = {"question": "Which?", "header": "Way", "options": OPTIONS}
+ASKS = call("AskUserQuestion", questions=[QUESTION])
+PUSH = call("Bash", command="git push")
+PEOPLE = HumanAvailability(answers=True, permits=True)
+ASK_PUSH = PermissionGate(ToolRules(ask=(parse_rule("Bash(git push:*)"),)))
+MODES = list(Mode)
+
+
+def waiting(r: Room, *, mode: Mode = Mode.ACCEPT_EDITS, gate: PermissionGate | None = None) -> Session:
+    """A session with people at hand."""
+    return r.session(mode=mode, gate=gate, world=replace(r.world, availability=PEOPLE))
+
+
+def again(r: Room, gate: PermissionGate | None = None, at_hand: HumanAvailability = PEOPLE) -> Session:
+    """The same session in another process."""
+    return r.resumed(world=replace(r.world, availability=at_hand, gate=gate or r.world.gate))
+
+
+async def allowed(session: Session, ident: str) -> list[AgentEvent]:
+    async with aclosing(run_permitted_call(session, ident)) as events:
+        return [event async for event in events if not isinstance(event, AnswerStarted)]
+
+
+@pytest.mark.req("T4", "L8")
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_question_suspends_in_every_mode(room: Open, mode: Mode) -> None:
+    r = room(sequence(several(call("Read", file_path="a"), ASKS), say("Done.")))
+    assert ended(await drive(waiting(r, mode=mode))).end is End.SUSPENDED
+    session = again(r)
+    asking = pending_question(session)
+    assert asking is not None
+    assert (asking.matter, asking.questions[0].options[1].description) == (AskKind.QUESTION, "second")
+    session.answer(asking.call, "@ann answered.")
+    assert ended(await drive(session)).text == "Done."
+    assert [result["content"] for result in results(session)] == [NOT_RUN, "@ann answered."]
+    assert pending_question(session) is None
+    assert_prefixes(r.api.requests)
+    assert r.api.refusals == ()
+
+
+BAD: dict[str, tuple[Reply, str]] = {
+    "no question": (call("AskUserQuestion", questions=[]), "questions: List should have at least 1 item"),
+    "five questions": (call("AskUserQuestion", questions=[QUESTION] * 5), "questions: List should have at most 4"),
+    "one option": (
+        call("AskUserQuestion", questions=[{**QUESTION, "options": OPTIONS[:1]}]),
+        "questions.0.options: List should have at least 2 items",
+    ),
+    "long header": (call("AskUserQuestion", questions=[{**QUESTION, "header": "x" * 13}]), "at most 12 characters"),
+    "one label twice": (
+        call("AskUserQuestion", questions=[{**QUESTION, "options": [OPTIONS[0], OPTIONS[0]]}]),
+        "two options have the same label",
+    ),
+}
+
+
+@pytest.mark.req("T4", "T3")
+@pytest.mark.parametrize(("reply", "said"), BAD.values(), ids=BAD)
+async def test_a_bad_question_is_explained(room: Open, reply: Reply, said: str) -> None:
+    r = room(sequence(reply, say("Done.")))
+    session = waiting(r)
+    assert ended(await drive(session)).end is End.ANSWERED
+    assert said in results(session)[0]["content"]
+
+
+@pytest.mark.req("T4")
+async def test_where_nobody_is_at_hand_the_model_decides_by_itself(room: Open) -> None:
+    r = room(sequence(ASKS, say("Done.")))
+    session = r.session()
+    assert ended(await drive(session)).text == "Done."
+    assert results(session)[0]["content"] == NOBODY
+
+
+@pytest.mark.req("T4", "P7", "S11")
+@pytest.mark.parametrize("tools", (ALL, TYPES["code"].tools), ids=("has the tool", "has it not"))
+async def test_a_sub_agent_asks_its_parent(room: Open, tools: tuple[Tool, ...]) -> None:
+    r = room(sequence(ASKS, PUSH, say("Done.")))
+    session = r.session(tools=tools, gate=ASK_PUSH, world=replace(r.world, availability=PEOPLE))
+    session.context.is_subagent = True
+    assert ended(await drive(session)).text == "Done."
+    question, push = results(session)
+    assert question["content"] == TO_PARENT
+    assert "put into your report exactly what you need" in push["content"]
+    assert r.host.calls == []
+
+
+@pytest.mark.req("P7", "L8", "L9")
+async def test_the_permitted_call_runs_as_it_is_stored(room: Open) -> None:
+    r = room(sequence(several(PUSH, call("Bash", command="make")), say("Done.")))
+    assert ended(await drive(waiting(r, gate=ASK_PUSH))).end is End.SUSPENDED
+    session = again(r, ASK_PUSH)
+    asking = pending_question(session)
+    assert asking is not None
+    assert (asking.matter, asking.tool, asking.subject) == (AskKind.PERMISSION, "Bash", "git push")
+    events = await allowed(session, asking.call)
+    assert ended(events).text == "Done."
+    assert [event.name for event in of(events, ToolFinished)] == ["Bash"]
+    (ran, *others) = results(session)
+    assert "git push" in ran["content"]
+    assert [each["content"] for each in others] == [NOT_RUN]
+    assert valid(session.history)
+    assert_prefixes(r.api.requests)
+
+
+@pytest.mark.req("X3", "P7")
+async def test_a_canary_in_a_permitted_call_ends_the_session(room: Open) -> None:
+    r = room(sequence(PUSH))
+    r.world = replace(r.world, alarm=CanaryAlarm(("sk-not-to-be-said-0123456789",)))
+    await drive(waiting(r, gate=ASK_PUSH))
+    r.host.answer = lambda *_: ToolOutput("sk-not-to-be-said-0123456789")
+    session = again(r, ASK_PUSH)
+    events = await allowed(session, pending_calls(session.history)[0]["id"])
+    assert ended(events) == Ended(session.agent, End.FAILED, str(CanaryShown()))
+    assert pending_calls(session.history)
+    assert len(r.api.requests) == 1
+
+
+@pytest.mark.req("L6", "P7")
+async def test_a_permitted_call_that_finished_is_not_run_again(room: Open) -> None:
+    r = room(sequence(PUSH, say("Done.")))
+    await drive(waiting(r, gate=ASK_PUSH))
+    session = again(r, ASK_PUSH)
+    async with aclosing(run_permitted_call(session, pending_calls(session.history)[0]["id"])) as events:
+        async for event in events:
+            if isinstance(event, ToolFinished):
+                break
+    later = again(r, ASK_PUSH)
+    assert not pending_calls(later.history)
+    assert ended(await drive(later)).text == "Done."
+    assert r.api.refusals == ()
+
+
+@pytest.mark.req("P7")
+async def test_a_denial_outranks_a_permission(room: Open) -> None:
+    r = room(sequence(PUSH, say("Done.")))
+    await drive(waiting(r, gate=ASK_PUSH))
+    session = again(r, PermissionGate(ToolRules(deny=(parse_rule("Bash(git push:*)"),))))
+    await allowed(session, pending_calls(session.history)[0]["id"])
+    assert "denies Bash(git push:*)" in results(session)[0]["content"]
+
+
+@pytest.mark.req("P7")
+async def test_a_call_that_needs_nobody_any_more_is_released(room: Open) -> None:
+    r = room(sequence(PUSH, say("Done.")))
+    await drive(waiting(r, gate=ASK_PUSH))
+    session = again(r)
+    assert pending_question(session) is None
+    release(session)
+    assert results(session)[0]["content"] == NOT_RUN
+    release(session)
+    assert ended(await drive(session)).text == "Done."
+    other = room(sequence(PUSH, say("Done.")))
+    await drive(waiting(other, gate=ASK_PUSH))
+    session = again(other, ASK_PUSH, HumanAvailability())
+    release(session)
+    assert "nobody is at hand" in results(session)[0]["content"]
+
+
+@pytest.mark.req("P7")
+async def test_a_command_that_is_too_long_is_not_asked_about(room: Open) -> None:
+    r = room(sequence(call("Bash", command="git push " + "x" * 9_000), say("Done.")))
+    session = waiting(r, gate=ASK_PUSH)
+    assert ended(await drive(session)).end is End.ANSWERED
+    assert "smaller steps" in results(session)[0]["content"]
+
+
+@pytest.mark.req("P7")
+async def test_a_command_granted_for_the_plan_is_asked_no_more(room: Open) -> None:
+    r = room(sequence(PUSH, call("Bash", command="git push --force"), say("Done.")))
+    gate = replace(ASK_PUSH, granted=frozenset({("Bash", "git push")}))
+    session = waiting(r, gate=gate)
+    assert ended(await drive(session)).end is End.SUSPENDED
+    assert [arguments["command"] for _, arguments in r.host.calls] == ["git push"]
+    planner = room(sequence(PUSH, say("Done.")))
+    session = waiting(planner, mode=Mode.PLAN, gate=gate)
+    await drive(session)
+    assert "plan mode is on" in results(session)[0]["content"]
+
+
+@pytest.mark.req("P7")
+async def test_a_permission_for_a_file_is_for_that_file(room: Open) -> None:
+    one, other = (call("Write", file_path=path, content="x") for path in (f"{FOLDER}/src/one.py", "./src/two.py"))
+    r = room(sequence(one, other, say("Done.")))
+    session = waiting(r, mode=Mode.DEFAULT, gate=PermissionGate(granted=frozenset({("Write", "src/one.py")})))
+    assert ended(await drive(session)).end is End.SUSPENDED
+    assert len(r.host.calls) == 1
+    asking = pending_question(session)
+    assert asking is not None
+    assert (asking.tool, asking.subject) == ("Write", "src/two.py")

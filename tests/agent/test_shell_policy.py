@@ -1,14 +1,18 @@
-"""Which shell lines are known to be read-only, and every trick that must not be taken for one (S10, P4)."""
+"""The check of shell lines that only read (S10), also against bash itself."""
 
 import os
+import random
+import re
+import shlex
 import subprocess
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.permissions.shell_policy import LONGEST, PURE, is_read_only
+from bot.agent.permissions.shell_policy import CHECKED, LONGEST, PURE, is_read_only, prints
 from tests.rows import every_row
 
 
@@ -76,40 +80,34 @@ ODD = {
 
 @pytest.mark.req("S10")
 def test_a_line_that_only_reads_is_allowed() -> None:
-    """What people look around with runs in plan mode."""
     assert [line for line in READ_ONLY if not is_read_only(line)] == []
 
 
 @pytest.mark.req("S10", "P4")
-def test_any_other_line_is_not() -> None:
-    """What changes something, could, or is not understood is refused."""
+def test_a_line_that_changes_something_or_is_not_understood_is_refused() -> None:
     assert [line for line in NOT if is_read_only(line)] == []
 
 
 @pytest.mark.req("S10", "P4")
 @every_row("line", list(ODD.values()))
-def test_odd_lines_are_not(line: str) -> None:
-    """Characters that the parser and bash read in different ways, and sizes that nobody types."""
+def test_odd_characters_and_sizes_are_refused(line: str) -> None:
     assert not is_read_only(line)
 
 
 def test_the_tables_are_as_long_as_they_must_be() -> None:
-    """At least 150 lines that read and 900 that do not, none of them twice."""
     assert len(READ_ONLY) == len(set(READ_ONLY)) >= 150
     assert len(NOT) == len(set(NOT)) >= 900
 
 
 @pytest.mark.req("S10")
 @pytest.mark.parametrize("line", ("", " ", "\n", "# a comment"))
-def test_nothing_reads_only(line: str) -> None:
-    """A line without a command changes nothing."""
+def test_a_line_without_a_command_reads_only(line: str) -> None:
     assert is_read_only(line)
 
 
 @pytest.mark.req("S10")
 @given(st.text(st.characters(exclude_categories=()), max_size=80))
-def test_any_text_is_judged(line: str) -> None:
-    """Whatever the model writes, there is an answer: no text raises."""
+def test_any_text_is_judged_without_an_error(line: str) -> None:
     assert is_read_only(line) in {True, False}
 
 
@@ -123,7 +121,6 @@ _words = st.sampled_from(
 @pytest.mark.req("S10")
 @given(st.lists(_words, max_size=9).map(" ".join))
 def test_commands_of_shell_words_are_judged(line: str) -> None:
-    """Neither do lines of the shell's own words; and what is refused stays refused behind a harmless command."""
     verdict = is_read_only(line)
     assert verdict in {True, False}
     if "rm" in line.split() and verdict:
@@ -134,7 +131,6 @@ def test_commands_of_shell_words_are_judged(line: str) -> None:
 @pytest.mark.req("S10")
 @given(st.sampled_from(sorted(PURE - {"cd", "type", "test"})), st.sampled_from(NOT))
 def test_a_harmless_command_in_front_hides_nothing(harmless: str, line: str) -> None:
-    """A line that is refused alone is refused behind another command too."""
     if not is_read_only(line):
         assert not is_read_only(f"{harmless} && {line}")
 
@@ -171,7 +167,6 @@ _shell = st.sampled_from(
 @pytest.mark.req("S10", "P4")
 @given(_harm, st.lists(_shell, max_size=4))
 def test_no_dress_makes_a_writing_command_a_reading_one(harm: str, dresses: list[str]) -> None:
-    """Whatever stands around a command that is refused, and however deep, the line is refused."""
     line = harm
     for dress in dresses:
         line = dress.format(line)
@@ -195,7 +190,6 @@ _options = st.sampled_from(
 @pytest.mark.req("S10", "P4")
 @given(_options, st.data())
 def test_no_quoting_hides_an_option(command: tuple[str, str], data: st.DataObject) -> None:
-    """An option is seen through quotes, backslashes, empty strings and pieces of words."""
     program, option = command
     quotes = st.sampled_from(("{}", "'{}'", '"{}"', "\\{}", "''{}", '""{}', "{}''", "$'{}'", '$"{}"', "$(echo {})"))
     hidden = "".join(data.draw(quotes).format(sign) for sign in option)
@@ -204,7 +198,6 @@ def test_no_quoting_hides_an_option(command: tuple[str, str], data: st.DataObjec
 
 @pytest.mark.req("S10", "P4")
 def test_what_is_allowed_leaves_no_trace(tmp_path: Path) -> None:
-    """bash runs every allowed line in a folder full of files that are called like options: nothing changes."""
     tree = tmp_path / "tree"
     (tree / "src").mkdir(parents=True)
     names = ["a", "b", "a.py", "b.py", "a.txt", "README.md", "src/a.py", "-delete", "-odd-name", "-o", "--pre=x", "in1"]
@@ -222,3 +215,215 @@ def test_what_is_allowed_leaves_no_trace(tmp_path: Path) -> None:
 
 def photograph(tree: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in tree.rglob("*") if path.is_file()}
+
+
+_PIECES: Final = (
+    *" \t\n'\"\\`$(){}[]<>|&;#!*?~=@+-,:.^%/012a",
+    *(
+        "$(",
+        "${",
+        "((",
+        "))",
+        "<(",
+        "<<<",
+        "[[ ",
+        " ]]",
+        "[ ",
+        " ]",
+        "&&",
+        "||",
+        "|&",
+        "2>&1",
+        ">/dev/null",
+        "$'",
+        "\\\n",
+    ),
+    *("W", " W ", "\nW\n", ";W;", "`true`", "$(true)", "-o", "-v", " -eq ", "%n", "! ", "() ", "@(", "{ ", "_"),
+)
+_NAMES: Final = ("printf", "[", *sorted(PURE | set(CHECKED)))
+_PRELUDE: Final = "\n".join(
+    (
+        r"""tell() { local IFS=$'\x1f'; builtin printf '%s\x1e' "$*" >> "$TOLD"; }""",
+        """command_not_found_handle() { tell "NOT FOUND" "$@"; }""",
+        *(f"""function {name} {{ tell {name} "$@"; builtin echo a -delete b; (( $# % 2 )); }}""" for name in _NAMES),
+        r"""trap '[[ $IFS == $'"' \t\n'"' && $PATH == /nowhere && ! -v A && ! -v a ]] || tell VARIABLE' EXIT""",
+    )
+)
+
+
+def damaged(chance: random.Random) -> str:
+    """A line of the tables, or two, with up to four signs put in, taken out or exchanged."""
+    line = list(chance.choice(READ_ONLY if chance.random() < 0.6 else NOT))
+    if chance.random() < 0.3:
+        line += [chance.choice((" ", "\n", ";", "|", "&&")), *chance.choice(READ_ONLY + NOT)]
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(line) + 1)
+        line[at : at + chance.randint(0, 1)] = chance.choice((chance.choice(_PIECES), ""))
+    return "".join(line)
+
+
+def allowed(words: list[str]) -> bool:
+    """Whether the check allows a command that is divided into words already."""
+    name, arguments = words[0], words[1:]
+    if name == "printf":
+        return not arguments or prints("raw_string", shlex.quote(arguments[0]))
+    return name in PURE or name == "[" or (name in CHECKED and CHECKED[name](arguments))
+
+
+def ran(line: str, home: Path) -> list[list[str]]:
+    """What bash runs of a line, each command as a list of words."""
+    told, prelude = home / "told", home / "prelude"
+    told.write_bytes(b"")
+    prelude.write_text(_PRELUDE)
+    variables = {"PATH": "/nowhere", "BASH_ENV": str(prelude), "TOLD": str(told)}
+    command = ["/bin/bash", "-c", line]
+    subprocess.run(
+        command, cwd=home / "tree", env=variables, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    return [each.split("\x1f") for each in told.read_text(errors="replace").split("\x1e")[:-1]]
+
+
+def wrong(line: str, home: Path) -> bool:
+    """Whether bash runs anything of a line that the check would not allow, or makes a file."""
+    tree = home / "tree"
+    before = sorted(tree.iterdir())
+    return not all(map(allowed, ran(line, home))) or sorted(tree.iterdir()) != before
+
+
+def damaged_and_allowed(seed: int, number: int) -> list[str]:
+    """So many lines that the check allows, each of another shape."""
+    chance, found = random.Random(seed), dict[str, str]()
+    while len(found) < number:
+        if is_read_only(line := damaged(chance)):
+            found.setdefault(re.sub(r"[A-Za-z0-9_.]+", "a", line), line)
+    return list(found.values())
+
+
+def soak(seed: int) -> object:
+    return pytest.param(seed, 2_000, marks=pytest.mark.soak)
+
+
+@pytest.mark.req("S10", "P4")
+@pytest.mark.parametrize(("seed", "number"), ((0, 60), *map(soak, range(1, 6))))
+def test_bash_runs_only_what_the_check_allows(tmp_path: Path, seed: int, number: int) -> None:
+    (tmp_path / "tree").mkdir()
+    for name in ("a", "b", "-delete", "-o", "-v", "W", "x"):
+        (tmp_path / "tree" / name).touch()
+    assert [line for line in damaged_and_allowed(seed, number) if wrong(line, tmp_path)] == []
+
+
+BUILTINS = frozenset("echo printf test [ true false cd pwd type".split())
+FIRST = (
+    "ls ",
+    "cat ",
+    "echo ",
+    "sort a ",
+    "[[ ",
+    "[ ",
+    "test ",
+    "printf ",
+    "git log ",
+    "find . ",
+    "uniq ",
+    "sed -n ",
+    "",
+)
+LAST = (
+    "",
+    "; touch owned",
+    "\ntouch owned",
+    " touch owned",
+    "'touch owned'",
+    '"$(touch owned)"',
+    " -o owned",
+    " -delete",
+)
+PIECES = [
+    *"ls cat echo sort find git log uniq test [ ] [[ ]] printf cd grep sed -n 3p owned _ PWD x[_] -eq 0 1".split(),
+    *"-o -delete -i -v -exec --output=x < > | & && || ; # ! <<< 2>&1 >/dev/null </dev/null * ? ~ , .. = a b".split(),
+    *"' \" \\ $ ` ( ) { } $' $\" \\' \\\" ${ (( )) $(( <( <<E E % %n if then fi time \\\\ é 0< 1> <& >& -".split(),
+    *("touch owned", "$(touch owned)", "`touch owned`", "a[$(touch owned)]", "\n", " ", "\t"),
+    *("é%n", "PATH", "-?", "?v", "a*", "* ", "{a,%n}", "{-v,x}", '"-v"', "DIRSTACK[_]", "'a[$(touch owned)]'"),
+]
+FILES = ("a", "b", "-v", "a%n", "BASH_VERSINFO[$(touch owned)]", "ax[$(touch owned)]")
+"""What is there: some are called so that a pattern becomes an option, a format or a subscript."""
+
+
+def line(dice: random.Random) -> str:
+    """One line of random pieces, most of them with something in it that writes."""
+    pieces = [dice.choice(PIECES) + dice.choice(("", " ", "")) for _ in range(dice.randint(2, 12))]
+    return "".join([dice.choice(FIRST), *pieces, dice.choice(LAST)])
+
+
+def random_allowed_lines(dice: random.Random, count: int) -> list[str]:
+    """As many random lines that the check allows."""
+    found: list[str] = []
+    while len(found) < count:
+        tried = line(dice)
+        if is_read_only(tried):
+            found.append(tried)
+    return found
+
+
+def calls_of(lines: list[str], folder: Path) -> list[tuple[str, list[str]]]:
+    """Every program that bash starts for these lines, with its arguments: (the line, [program, argument ...])."""
+    log = folder.with_name("log")
+    notes = 'printf "%s\\0" "@{0}" "$@" "@end" >&9; return 0'
+    programs = sorted((PURE | set(CHECKED) | {"touch", "owned"}) - BUILTINS)
+    shims = [f"{name}() {{ {notes.format(name)}; }}" for name in programs]
+    shims += [f"command_not_found_handle() {{ {notes.format('unknown')}; }}", f"exec 9>{shlex.quote(str(log))}"]
+    runs = [
+        f'printf "%s\\0" @line {number} >&9; ( eval {shlex.quote(each)}\n[[ $PATH == /nowhere ]] || touch PATH'
+        " ) </dev/null >/dev/null 2>&1"
+        for number, each in enumerate(lines)
+    ]
+    script = "\n".join([*shims, "PATH=/nowhere", *runs])
+    subprocess.run(["bash", "-s"], input=script.encode(), cwd=folder, env={"LANG": "C.UTF-8"}, check=False, timeout=120)
+    return _read(log.read_bytes().decode(errors="replace").split("\0"), lines)
+
+
+def _read(words: list[str], lines: list[str]) -> list[tuple[str, list[str]]]:
+    found: list[tuple[str, list[str]]] = []
+    current, call = "", None
+    following = iter(words)
+    for word in following:
+        if word == "@line":
+            current, call = lines[int(next(following))], None
+        elif word == "@end" and call is not None:
+            found.append((current, call))
+            call = None
+        elif call is None and word.startswith("@"):
+            call = [word[1:]]
+        elif call is not None:
+            call.append(word)
+    return found
+
+
+def seen(call: list[str]) -> bool:
+    """Whether a program may run with these arguments."""
+    name, *arguments = call
+    return name in PURE or (name in CHECKED and CHECKED[name](arguments))
+
+
+def hold(seed: int, count: int, folder: Path) -> None:
+    """Nothing but what may run is run by so many allowed lines, and no file is made."""
+    folder.mkdir()
+    for name in FILES:
+        (folder / name).write_text(f"{name}\n")
+    lines = random_allowed_lines(random.Random(seed), count)
+    calls = calls_of(lines, folder)
+    assert len({where for where, _ in calls}) > count // 10, "the lines hardly run anything"
+    assert [(where, call) for where, call in calls if not seen(call)] == []
+    assert {path.name for path in folder.iterdir()} == set(FILES)
+
+
+@pytest.mark.req("S10", "P4")
+def test_bash_runs_nothing_that_the_check_has_not_seen_in_a_daily_sample(tmp_path: Path) -> None:
+    hold(11, 80, tmp_path / "tree")
+
+
+@pytest.mark.long
+@pytest.mark.req("S10", "P4")
+@pytest.mark.parametrize("seed", range(20, 25))
+def test_bash_runs_nothing_that_the_check_has_not_seen_in_many_lines(tmp_path: Path, seed: int) -> None:
+    hold(seed, 800, tmp_path / "tree")

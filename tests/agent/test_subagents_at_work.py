@@ -1,4 +1,4 @@
-"""Sub-agents on a real repository, in real sandboxes: forks, merges, conflicts, and nothing left behind (S3, S4)."""
+"""Sub-agents in real checkouts and sandboxes (S3, S4, S6, S9)."""
 
 import asyncio
 import os
@@ -16,6 +16,7 @@ from bot.agent.session import Session
 from bot.agent.session_events import End, ToolStarted
 from bot.agent.subagents.types import RESTRICTED, TYPES, SubagentSettings
 from bot.core.names import SessionId
+from bot.core.transcript import Json
 from bot.core.work import Checkout
 from bot.ports import Access
 from bot.testing import sample
@@ -87,7 +88,6 @@ async def test_writers_meet_and_nothing_is_lost(room: Open, tmp_path: Path) -> N
 
 @pytest.mark.req("P4", "T3a")
 async def test_a_reader_cannot_write_even_past_the_gate(room: Open, tmp_path: Path) -> None:
-    """The gate refuses the write of a plan-mode agent, and the sandbox that it works in would have too."""
     r = room(lambda _: say("?"))
     session, checkout, workspace = await team(r, tmp_path)
     host = await workspace.open(checkout, Access.READ)
@@ -102,8 +102,6 @@ async def test_a_reader_cannot_write_even_past_the_gate(room: Open, tmp_path: Pa
 
 @pytest.mark.req("S3", "L6")
 async def test_processes_are_gone_when_the_parent_is_cancelled(room: Open, tmp_path: Path) -> None:
-    """A command that a sub-agent runs in its sandbox does not outlive its parent."""
-
     def policy(request: ModelRequest) -> Reply:
         return call("Bash", command="sleep 4321.5") if brief(request) else task("sleep")
 
@@ -130,8 +128,6 @@ async def test_processes_are_gone_when_the_parent_is_cancelled(room: Open, tmp_p
 @pytest.mark.long
 @pytest.mark.req("S3", "L6")
 async def test_eight_end_within_two_seconds_of_their_parent(room: Open, tmp_path: Path) -> None:
-    """Each runs a command that ignores being asked: none is left, and the cancellation is through in time."""
-
     def policy(request: ModelRequest) -> Reply:
         if brief(request):
             return call("Bash", command="trap '' TERM INT HUP; sleep 4321.5 & sleep 4321.5")
@@ -192,7 +188,6 @@ async def test_a_restricted_sandbox_holds_memory_disk_and_files(room: Open, tmp_
 @pytest.mark.long
 @pytest.mark.req("S9", "T3a")
 async def test_a_restricted_sandbox_has_a_share_of_its_parents_memory(room: Open, tmp_path: Path) -> None:
-    """Where a sandbox may use 400 MB, a restricted one is held to 30 % of that."""
     _, checkout, workspace = await team(room(lambda _: say("?")), tmp_path, SandboxLimits(memory_mb=400))
     host = await workspace.open(checkout, Access.READ, bounds=RESTRICTED.bounds)
     hungry = await host.call("Bash", {"command": "python3 -c 'x = bytearray(200 << 20); import time; time.sleep(60)'"})
@@ -202,8 +197,6 @@ async def test_a_restricted_sandbox_has_a_share_of_its_parents_memory(room: Open
 
 @pytest.mark.req("S3", "S6")
 async def test_a_child_whose_sandbox_dies_harms_nobody(room: Open, tmp_path: Path) -> None:
-    """One kills the process that serves it: its calls fail from then on, its siblings and its parent go on."""
-
     def policy(request: ModelRequest) -> Reply:
         name = brief(request)
         if not name:
@@ -220,3 +213,50 @@ async def test_a_child_whose_sandbox_dies_harms_nobody(room: Open, tmp_path: Pat
     assert (Path(checkout.path) / "alive.txt").read_text() == "alive\n"
     await workspace.discard(checkout)
     assert children() <= others
+
+
+WRITERS = 20
+PLACES = 10
+"""Agents n and n + 10 change one line."""
+
+
+def policy(request: ModelRequest) -> Reply:
+    """A parent that sends all, and agents that each write a file of their own and a line that another writes too."""
+    name = brief(request)
+    if not name:
+        return say("Done.") if request.step else several(*(task(str(n)) for n in range(WRITERS)))
+    line = 1 + 4 * (int(name) % PLACES)
+    edit = call("Bash", command=f"sed -i '{line}s/.*/agent {name}/' shared.txt && echo {name} > own-{name}.txt")
+    return say(f"Did {name}.") if request.step else edit
+
+
+async def once(r: Room, folder: Path) -> tuple[dict[str, str], list[Json]]:
+    """Run all, and give the tree that came of it and what the parent was told."""
+    folder.mkdir()
+    session, checkout, workspace = await team(r, folder, crew=replace(CREW, at_once=PLACES, in_all=WRITERS))
+    tree = Path(checkout.path)
+    (tree / "shared.txt").write_text("".join(f"line {n}\n" for n in range(4 * PLACES)))
+    assert ended(await drive(session)).end is End.ANSWERED
+    files = {path.name: path.read_text() for path in sorted(tree.glob("*.txt"))}
+    told = results(session)
+    await workspace.discard(checkout)
+    return files, told
+
+
+@pytest.mark.long
+@pytest.mark.req("S4", "S6")
+async def test_twenty_writers_lose_nothing_and_two_runs_agree(room: Open, tmp_path: Path) -> None:
+    files, told = await once(room(policy), tmp_path / "one")
+    again, told_again = await once(room(policy), tmp_path / "two")
+    lines = files["shared.txt"].splitlines()
+    for n, result in enumerate(told):
+        assert files[f"own-{n}.txt"] == f"{n}\n"
+        if n < PLACES:
+            assert lines[4 * n] == f"agent {n}"
+            assert "CONFLICT" not in result["content"]
+        else:
+            assert "CONFLICT in shared.txt" in result["content"]
+            assert f"+agent {n}\n" in result["content"]
+            assert f"+agent {n - PLACES}\n" in result["content"]
+    assert files == again
+    assert [each["content"] for each in told] == [each["content"] for each in told_again]

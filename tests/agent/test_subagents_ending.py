@@ -1,43 +1,44 @@
-"""Sub-agents that write, end, fail and are followed: forks, cancellation, transcripts (S3-S5, S12, S14)."""
+"""Sub-agents that end, fail, recover, and report, alone or several on one task (S3-S8, S11-S14)."""
 
 import asyncio
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
-from bot.agent.limits import Ledger
+from bot.agent.limits import Ledger, Limits, Resource
 from bot.agent.model.specs import SPECS
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
 from bot.agent.prompts import prompt_text
 from bot.agent.resources import RequestPrefix
 from bot.agent.session_events import (
     AgentChanged,
+    AgentEvent,
     Compacted,
+    End,
     Info,
     Lifecycle,
+    Recovery,
+    RecoveryOutcome,
     ToolStarted,
 )
 from bot.agent.subagents.assignment import in_flight, interrupted_notice, restore_rows
-from bot.agent.subagents.types import TYPES
+from bot.agent.subagents.run import SMALLER, TABLE, Remedy, Trouble, remedy
+from bot.agent.subagents.types import STANDARD, TYPES, AgentType
+from bot.agent.tools.session_tools import NO_MORE
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import messages
 from bot.ports import ToolOutput
 from bot.testing.model.reply import Fault, Reply, call, say, several, stop
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.ground import (
-    DeskHost,
-    drive,
-    of,
-    results,
-)
+from tests.agent.ground import DeskHost, assert_prefixes, drive, ended, of, results
 from tests.agent.small import summarising
-from tests.agent.teams import brief, script, task, team
+from tests.agent.teams import brief, children, final, script, task, team
 
 
 @pytest.mark.req("S4", "S5")
 async def test_writers_work_in_forks_that_are_merged_in_order(room: Open) -> None:
-    """Each has a checkout of its own; however they finish, they are merged as they were asked for, and discarded."""
     gate = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -67,7 +68,6 @@ async def test_writers_work_in_forks_that_are_merged_in_order(room: Open) -> Non
 
 @pytest.mark.req("S4")
 async def test_one_that_fails_early_lets_nobody_pass_before_its_turn(room: Open) -> None:
-    """The second cannot be forked; the third is merged after the first all the same."""
     gate = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -93,7 +93,6 @@ async def test_one_that_fails_early_lets_nobody_pass_before_its_turn(room: Open)
 
 @pytest.mark.req("S3", "L6", "S5")
 async def test_cancelling_the_parent_ends_its_children(room: Open) -> None:
-    """Their tools, hosts, connections and tasks are gone when the cancellation is through; their rows say aborted."""
     before = asyncio.all_tasks()
     r = room(script(several(task("one"), task("two")), lambda _: call("Read", file_path="a")))
     t = team(r)
@@ -112,8 +111,7 @@ async def test_cancelling_the_parent_ends_its_children(room: Open) -> None:
 
 
 @pytest.mark.req("S3", "L9")
-async def test_each_has_a_transcript_of_its_own(room: Open) -> None:
-    """It is kept under a name of its own, with the type and the model that it ran on, and is whole."""
+async def test_each_sub_agent_has_a_transcript_of_its_own(room: Open) -> None:
     r = room(script(task("look"), lambda _: say("Seen.")))
     t = team(r)
     await drive(t.session)
@@ -127,8 +125,6 @@ async def test_each_has_a_transcript_of_its_own(room: Open) -> None:
 
 @pytest.mark.req("S3", "T4")
 async def test_stamps_are_seeded_and_not_shared(room: Open) -> None:
-    """A writer knows what its parent had read; what it reads itself stays its own."""
-
     def child(request: ModelRequest) -> Reply:
         edit = call("Edit", file_path="a.py", old_string="a", new_string="b")
         return several(call("Read", file_path="b.py"), edit) if not request.step else say("Ok.")
@@ -143,8 +139,7 @@ async def test_stamps_are_seeded_and_not_shared(room: Open) -> None:
 
 
 @pytest.mark.req("S12", "M9")
-async def test_what_happens_to_a_child_is_told(room: Open) -> None:
-    """Retries and tool calls of a sub-agent reach the parent's listeners under its name."""
+async def test_retries_and_calls_of_a_sub_agent_are_told_under_its_name(room: Open) -> None:
     failed = iter([Fault.status(529)])
 
     def child(request: ModelRequest) -> Reply | Fault:
@@ -160,8 +155,6 @@ async def test_what_happens_to_a_child_is_told(room: Open) -> None:
 
 @pytest.mark.req("S12", "C1")
 async def test_people_see_that_a_child_was_summarized(room: Open) -> None:
-    """Older history of a sub-agent gives way to a summary: that is told under its name."""
-
     def child(request: ModelRequest) -> Reply:
         looked = len(request.results) and "LS 5" in request.results[-1].text
         return say("Seen.") if looked else call("LS", path=str(request.step))
@@ -177,7 +170,6 @@ async def test_people_see_that_a_child_was_summarized(room: Open) -> None:
 
 @pytest.mark.req("S8", "S14")
 async def test_an_agent_without_a_report_says_so(room: Open) -> None:
-    """A stop in the middle is never taken for a report."""
     r = room(script(task("look"), lambda _: stop("end_turn")))
     t = team(r)
     await drive(t.session)
@@ -188,9 +180,7 @@ async def test_an_agent_without_a_report_says_so(room: Open) -> None:
 
 
 @pytest.mark.req("L9", "S6")
-async def test_after_a_crash_they_still_count_and_cost(room: Open) -> None:
-    """A later process finds how many worked and what each cost, also of one in flight, which it names once."""
-
+async def test_after_a_crash_sub_agents_still_count_and_cost(room: Open) -> None:
     def child(request: ModelRequest) -> Reply:
         return say("Fine.") if brief(request) == "fast" else call("Read", file_path="a")
 
@@ -231,8 +221,6 @@ async def test_after_a_crash_they_still_count_and_cost(room: Open) -> None:
 
 @pytest.mark.req("P5")
 async def test_a_plan_that_was_refused_is_not_handed_on(room: Open) -> None:
-    """A call of exit_plan_mode that is refused hands in nothing, so the report shows no plan."""
-
     def child(request: ModelRequest) -> Reply:
         return [call(EXIT_PLAN_MODE, plan="1. Go.", draft=True), say("Nothing to plan.")][request.step]
 
@@ -244,8 +232,7 @@ async def test_a_plan_that_was_refused_is_not_handed_on(room: Open) -> None:
 
 @pytest.mark.req("K12", "P3")
 @pytest.mark.parametrize("kind", ("explore", "plan", "code"))
-async def test_what_a_sub_agent_is_told_first(room: Open, kind: str) -> None:
-    """The place without the people, its brief, and, if it only looks, that nothing can be changed: by tools it has."""
+async def test_a_sub_agent_is_told_its_brief_its_place_and_its_mode(room: Open, kind: str) -> None:
     r = room(script(task("look around", kind), lambda _: say("Seen.")))
     t = team(r)
     await drive(t.session)
@@ -253,3 +240,153 @@ async def test_what_a_sub_agent_is_told_first(room: Open, kind: str) -> None:
     assert ("Working directory" in told, "#12" in told, "look around" in told) == (True, False, True)
     assert (prompt_text("plan_mode_subagent").strip() in told) == (kind != "code")
     assert "exit_plan_mode" not in told
+
+
+def explorer(**limits: float) -> dict[str, AgentType]:
+    """An explore type with limits of its own."""
+    return {"explore": replace(TYPES["explore"], limits=limits)}
+
+
+def looks(times: int) -> Reply:
+    return several(*(call("LS", path=str(n)) for n in range(times)))
+
+
+def outcomes(events: list[AgentEvent]) -> list[tuple[str, str]]:
+    return [(event.trouble, event.outcome) for event in of(events, Recovery)]
+
+
+@pytest.mark.req("S11")
+def test_every_trouble_comes_to_an_end() -> None:
+    for trouble, times in product(Trouble, range(6)):
+        found = remedy(trouble, times)
+        if trouble is Trouble.TOOL:
+            assert found is Remedy.MODEL
+        else:
+            assert found is (TABLE[trouble][times] if times < len(TABLE[trouble]) else Remedy.PARENT)
+    assert TABLE[Trouble.LIMIT] == (Remedy.RAISE, Remedy.RAISE, Remedy.SPLIT)
+
+
+@pytest.mark.req("S11")
+async def test_a_limit_is_raised_twice(room: Open) -> None:
+    def child(request: ModelRequest) -> Reply:
+        return looks(2) if request.step < 4 else say("Seen.")
+
+    r = room(script(task("look"), child))
+    t = team(r, types=explorer(tool_calls=4))
+    events = await drive(t.session)
+    assert results(t.session)[0]["content"] == "Seen."
+    assert outcomes(events) == [("limit", RecoveryOutcome.RECOVERED)]
+    told = [event.text for event in of(events, Info) if event.kind == "recovery"]
+    assert [text.partition(" (")[0] for text in told] == [
+        "the limit of 4 tool calls was reached",
+        "the limit of 6 tool calls was reached",
+    ]
+    assert len(children(r)) == 5
+    assert_prefixes(children(r))
+
+
+@pytest.mark.req("S11")
+async def test_a_task_whose_limit_was_raised_twice_is_split(room: Open) -> None:
+    def child(request: ModelRequest) -> Reply:
+        text = request.texts()[0]
+        if "This is part 1 of 2" in text:
+            return say("Half of it.")
+        return say("All of it.") if "This is part 2 of 2" in text else looks(4)
+
+    r = room(script(task("look"), child))
+    t = team(r, types=explorer(tool_calls=4))
+    events = await drive(t.session)
+    assert results(t.session)[0]["content"] == "All of it."
+    assert outcomes(events) == [("limit", RecoveryOutcome.RECOVERED)]
+    last = children(r)[-1].texts()[0]
+    assert "Report on part 1: Half of it." in last
+    first = next(request.texts()[0] for request in children(r) if "This is part 1" in request.texts()[0])
+    assert "- LS 3" in first
+    assert list(t.pool.rows) == ["explore-1"]
+
+
+@pytest.mark.req("S11")
+async def test_what_cannot_be_recovered_comes_to_the_parent(room: Open) -> None:
+    r = room(script(task("look"), lambda _: looks(4)))
+    t = team(r, types=explorer(tool_calls=4))
+    events = await drive(t.session)
+    (result,) = results(t.session)
+    assert result["is_error"]
+    assert "What it did so far:" in result["content"]
+    assert outcomes(events) == [("limit", RecoveryOutcome.UNRECOVERABLE)]
+    assert final(events)["explore-1"].state is Lifecycle.FAILED
+    assert ended(events).end is End.ANSWERED
+    assert t.pool.metrics.recoveries == {("limit", "unrecoverable"): 1}
+
+
+@pytest.mark.req("S11")
+async def test_a_timeout_is_tried_once_more_with_less_to_do(room: Open) -> None:
+    def child(request: ModelRequest) -> Reply:
+        return say("The main thing.") if SMALLER in request.last_user_text else call("LS", path=".")
+
+    r = room(script(several(task("look"), task("again")), child))
+    t = team(r, types=explorer(seconds=50))
+
+    def slow(*_: object) -> ToolOutput:
+        r.clock.seconds += 60
+        return ToolOutput("x")
+
+    t.workspace.answer = slow
+    events = await drive(t.session)
+    assert [block["content"] for block in results(t.session)] == ["The main thing."] * 2
+    assert set(outcomes(events)) == {("timeout", RecoveryOutcome.RECOVERED)}
+
+
+@pytest.mark.req("S11", "P7")
+async def test_what_is_denied_is_escalated(room: Open) -> None:
+    def child(request: ModelRequest) -> Reply:
+        return say("I could not run it.") if request.step else call("Bash", command="make")
+
+    r = room(script(task("run"), child))
+    t = team(r)
+    events = await drive(t.session)
+    assert outcomes(events) == [("permission denied", RecoveryOutcome.ESCALATED)]
+    assert "It was denied this" in results(t.session)[0]["content"]
+
+
+@pytest.mark.req("S11", "S11a", "T3")
+@pytest.mark.parametrize("shown", ("no such file", "Denied: Bash(curl:*) must be asked for."))
+async def test_a_tool_error_goes_back_to_the_model(room: Open, shown: str) -> None:
+    r = room(script(task("look"), lambda request: say("I looked.") if request.step else call("LS", path=".")))
+    t = team(r)
+    t.workspace.answer = lambda *_: ToolOutput(shown, is_error=True)
+    events = await drive(t.session)
+    assert outcomes(events) == [("tool error", RecoveryOutcome.RECOVERED)]
+    assert results(t.session)[0]["content"] == "I looked."
+
+
+@pytest.mark.req("S11", "M9")
+@pytest.mark.parametrize(
+    ("outcome", "trouble"),
+    ((Fault.status(400), "model communication"), (stop("refusal"), "other")),
+    ids=["refused request", "refusal"],
+)
+async def test_a_model_that_fails_for_good_is_for_the_parent(room: Open, outcome: Reply | Fault, trouble: str) -> None:
+    r = room(script(task("look"), lambda _: outcome))
+    events = await drive(team(r).session)
+    assert outcomes(events) == [(trouble, RecoveryOutcome.UNRECOVERABLE)]
+
+
+@pytest.mark.req("S11")
+async def test_a_child_may_ask_for_more(room: Open) -> None:
+    def child(request: ModelRequest) -> Reply:
+        asking = call("resource_request", resource="tool_calls", reason="many files")
+        return asking if request.step < 3 else say("Enough.")
+
+    r = room(script(task("look"), child))
+    t = team(r, types=explorer(tool_calls=10))
+    await drive(t.session)
+    answers = [request.results[-1].text for request in children(r)[1:]]
+    assert answers == ["You have half as much again of tool calls."] * 2 + [NO_MORE]
+
+
+@pytest.mark.req("S11")
+def test_what_has_no_bound_is_not_raised() -> None:
+    assert STANDARD.with_more(Resource.STEPS, 1.5) is STANDARD
+    assert STANDARD.with_more(Resource.TOOL_CALLS, 1.5).tool_calls == 75
+    assert Limits(tool_calls=1).with_more(Resource.TOOL_CALLS, 1.5).tool_calls == 2

@@ -109,8 +109,7 @@ THREE = (task("found"), task("made", "code"), task("half", "code"))
 
 
 @pytest.mark.req("L5", "L9")
-async def test_all_that_they_cost_stays_known(room: Open) -> None:
-    """What broke off and what was not kept is in a sub-agent's transcript as in any: a resumed parent books it too."""
+async def test_a_resumed_parent_books_all_that_sub_agents_cost(room: Open) -> None:
     answers: Iterator[Fault | Reply] = iter([Fault.truncate(reply=say("word " * 200)), stop("end_turn"), say("Found.")])
     r = room(script(task("look"), lambda _: next(answers)))
     await drive(team(r).session)
@@ -149,8 +148,7 @@ async def test_one_that_writes_goes_on_where_it_was(room: Open) -> None:
 
 
 @pytest.mark.req("L9", "S4")
-async def test_one_that_waited_to_be_merged_is_merged(room: Open) -> None:
-    """It had answered, and its turn had not come: it is not asked again, and merged after the one before it."""
+async def test_an_interrupted_one_that_had_answered_is_merged_in_its_turn(room: Open) -> None:
     policy = Halting(several(task("half", "code"), task("made", "code")))
     r = room(policy)
     first = team(r)
@@ -167,7 +165,6 @@ async def test_one_that_waited_to_be_merged_is_merged(room: Open) -> None:
 
 @pytest.mark.req("L9", "S11", "S4")
 async def test_one_whose_work_is_lost_begins_again_once(room: Open) -> None:
-    """Its fork is gone: it starts anew from its brief, and its report says so; lost a second time it fails."""
     policy = Halting(task("half", "code"))
     r = room(policy)
     left = await killed(r, team(r), policy)
@@ -188,7 +185,6 @@ async def test_one_whose_work_is_lost_begins_again_once(room: Open) -> None:
 
 @pytest.mark.req("L9", "S11")
 async def test_the_report_says_that_work_was_lost(room: Open) -> None:
-    """The parent knows that what it gets was made in a second start."""
     policy = Halting(task("half", "code"))
     r = room(policy)
     left = await killed(r, team(r), policy)
@@ -201,8 +197,7 @@ async def test_the_report_says_that_work_was_lost(room: Open) -> None:
 
 
 @pytest.mark.req("L9", "S11")
-async def test_one_that_looks_runs_again(room: Open) -> None:
-    """Under its own name, from its brief; it counts once."""
+async def test_an_interrupted_one_that_looks_runs_again_and_counts_once(room: Open) -> None:
     policy = Halting(several(task("half"), task("found")))
     r = room(policy)
     left = await killed(r, team(r), policy, reported=1)
@@ -221,7 +216,6 @@ async def test_one_that_looks_runs_again(room: Open) -> None:
 
 @pytest.mark.req("L9", "L6")
 async def test_a_cancelled_parent_loses_no_report(room: Open) -> None:
-    """A process that is asked to end leaves the same: the report of one that finished, and one to go on with."""
     policy = Halting(several(*THREE))
     r = room(policy)
     first = team(r)
@@ -265,7 +259,6 @@ async def test_beside_a_call_that_cannot_be_repeated_the_parent_is_asked_again(r
     ids=["an alarm", "what people said"],
 )
 async def test_calls_that_are_over_are_not_made_again(room: Open, after: Callable[[Room], Line]) -> None:
-    """Whatever ended the answer, its calls do not run in a later process."""
     policy = Halting(task("half"))
     r = room(policy)
     left = await killed(r, team(r), policy)

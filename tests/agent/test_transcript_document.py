@@ -84,8 +84,7 @@ def table(heading: str) -> dict[str, str]:
 
 
 @pytest.mark.req("L9", "S12")
-async def test_the_tree_is_current(room: Open, tmp_path: Path) -> None:
-    """The example is what its files come to, figures aside; without the child's file, only that part is missing."""
+async def test_the_documented_tree_of_a_transcript_is_current(room: Open, tmp_path: Path) -> None:
     files = await played(room(policy()), tmp_path)
     drawn = tree(files[0])
     assert f"```text\n{figureless(drawn)}```" in figureless(DOCUMENT), drawn
@@ -94,8 +93,7 @@ async def test_the_tree_is_current(room: Open, tmp_path: Path) -> None:
 
 
 @pytest.mark.req("L9")
-async def test_every_line_is_in_the_document(room: Open, tmp_path: Path) -> None:
-    """Format, kinds and each field of each kind that sessions write, and no kind besides."""
+async def test_every_kind_and_field_of_a_line_is_documented(room: Open, tmp_path: Path) -> None:
     assert f'"v": {FORMAT}' in DOCUMENT
     kinds = table("Lines")
     assert set(kinds) == {str(kind) for kind in LineKind}
@@ -106,8 +104,7 @@ async def test_every_line_is_in_the_document(room: Open, tmp_path: Path) -> None
 
 
 @pytest.mark.req("L9")
-def test_every_note_is_in_the_document() -> None:
-    """What the source notes and what the document lists are one set."""
+def test_every_note_is_documented() -> None:
     source = "\n".join(path.read_text() for path in (SOURCE / "bot").rglob("*.py"))
     noted = set(re.findall(r'\.note\(\s*"(\w+)"', source)) | set(re.findall(r'Notice\(\s*"(\w+)"', source))
     assert set(table("Notes")) == noted | {ASIDE, ASKED, DROPPED, BEGAN, ENDED, UNTRUSTED, BASELINE, NOTE}
@@ -119,8 +116,7 @@ def bare(history: list[Json]) -> str:
 
 
 @pytest.mark.req("L9", "S12")
-async def test_what_was_written_plays_again(room: Open, tmp_path: Path) -> None:
-    """Transcripts are a model's script: the same session comes of them, its sub-agent included."""
+async def test_a_transcript_played_again_gives_the_same_session(room: Open, tmp_path: Path) -> None:
     files = await played(room(policy()), tmp_path)
     r = room(replay_policy(*map(read, files)))
     (tmp_path / "again").mkdir()

@@ -1,22 +1,28 @@
-"""What a call that fails comes to: tried again, given to the fallback model, or the end (M7, M8, M9, L4)."""
+"""Model calls that fail, break off, or stay silent: retries, waits, fallback, and what is booked (M7-M9, L4)."""
 
 import asyncio
+import json
+from collections.abc import AsyncGenerator
+from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from bot.agent.model.answer import MalformedAnswer, StreamedAnswer, assistant_message
 from bot.agent.model.anthropic_model import NON_STREAMING_CAP, AnthropicModel, RetryPolicy
+from bot.agent.model.connection import timeout
 from bot.agent.resources import SessionResources
-from bot.agent.session_events import End, Info, ToolFinished
+from bot.agent.session_events import End, Info, ToolFinished, iterate_within
 from bot.compose.parts import model_of
 from bot.config.environment import settings
 from bot.core.errors import Misconfigured, PlangateError, Refused, Transient
 from bot.core.transcript import LineKind
 from bot.ports import AnswerCompleted, AnswerStarted, Delta, ModelRequest, Notice
-from bot.testing.host import serve_routes
+from bot.testing.host import host_application, serve_routes
 from bot.testing.model.models import MODELS
 from bot.testing.model.reply import (
     Call,
@@ -34,6 +40,7 @@ from bot.testing.model.reply import (
 )
 from tests.agent.conftest import Open
 from tests.agent.ground import HandClock, Room, Silent, assert_prefixes, drive, ended, of, results, stream
+from tests.rows import every_row
 
 WRITE = several(say("I write."), call("Write", file_path="a", content="x"))
 ONE = ModelRequest(
@@ -54,8 +61,7 @@ async def answer(r: Room, request: ModelRequest = ONE) -> tuple[list[Notice], An
 
 
 @pytest.mark.req("M7")
-async def test_an_answer_streams(room: Open) -> None:
-    """It begins, its pieces come in order, and it is complete once, with its price."""
+async def test_an_answer_streams_in_order_and_is_complete_once(room: Open) -> None:
     r = room(lambda _: several(think("Hm."), say("Hello to you.")))
     events = await stream(r.model, ONE)
     assert isinstance(events[0], AnswerStarted)
@@ -112,8 +118,7 @@ async def test_a_failed_call_is_made_again(room: Open, fault: Fault | Reply) -> 
 
 @pytest.mark.req("L5", "M7")
 @pytest.mark.parametrize("name", ("overloaded after 200", "end without message_stop", "input that is no JSON"))
-async def test_what_a_broken_answer_cost_is_booked(room: Open, name: str) -> None:
-    """As far as the service had told: the prompt at once, the answer with its last event; who resumes knows."""
+async def test_a_broken_answer_is_booked_as_far_as_the_service_told(room: Open, name: str) -> None:
     r = room(sequence(BROKEN[name], say("Done.")))
     await drive(r.session())
     booked, billed = r.world.ledger.usage, r.api.usage
@@ -127,7 +132,6 @@ async def test_what_a_broken_answer_cost_is_booked(room: Open, name: str) -> Non
 @pytest.mark.req("L5")
 @pytest.mark.parametrize("block", (Text("w" * 9000), Thought("w" * 9000), Call("Write", {"content": "w" * 9000})))
 async def test_a_long_answer_that_broke_off_is_booked_by_its_length(room: Open, block: Text | Thought | Call) -> None:
-    """What the service tells at its start is one token: where the end does not come, what came of it is counted."""
     r = room(sequence(Fault.truncate(reply=Reply((block,)), after=20), say("Done.")))
     await drive(r.session())
     assert 2000 < r.world.ledger.usage.output < 3100
@@ -135,7 +139,6 @@ async def test_a_long_answer_that_broke_off_is_booked_by_its_length(room: Open, 
 
 @pytest.mark.req("L5", "M9")
 async def test_the_last_broken_answer_is_booked_too(room: Open) -> None:
-    """The session fails, and says what it cost."""
     r = room(sequence(Fault.error_event("invalid_request_error", reply=WRITE, after=6)))
     events = await drive(r.session())
     assert [event.kind for event in of(events, Info)] == ["void"]
@@ -147,7 +150,6 @@ async def test_the_last_broken_answer_is_booked_too(room: Open) -> None:
     "name", ("end without message_stop", "cut connection", "api error after 200", "input that is no JSON")
 )
 async def test_a_broken_stream_is_asked_for_once_without_streaming(room: Open, name: str) -> None:
-    """The plain request goes out at once, with a max_tokens that needs no stream; the next one streams again."""
     r = room(sequence(BROKEN[name], BROKEN["500"], say("Done.")))
     notices, completed = await answer(r)
     assert [request.stream for request in r.api.requests] == [True, False, True]
@@ -161,7 +163,6 @@ async def test_a_broken_stream_is_asked_for_once_without_streaming(room: Open, n
 @pytest.mark.req("M8", "M10", "L9")
 @pytest.mark.parametrize("end", (call("LS", path="."), stop("refusal", category="cyber")), ids=["call", "refusal"])
 async def test_a_plain_answer_is_worth_the_same(room: Open, end: Reply) -> None:
-    """Blocks, usage, price and stop reason are those of the stream that it stands for."""
     whole = several(think("Hm."), say("I look."), end)
     plain = room(sequence(Fault.truncate(reply=whole, after=3), whole))
     streamed = room(sequence(whole))
@@ -172,7 +173,6 @@ async def test_a_plain_answer_is_worth_the_same(room: Open, end: Reply) -> None:
 
 @pytest.mark.req("M7")
 async def test_silence_on_the_wire_abandons_the_stream(room: Open) -> None:
-    """A stream that says nothing for as long as it may is a failed one."""
     r = room(sequence(Fault.stall(30, reply=WRITE), say("Done.")), patience=RetryPolicy(silence=0.2))
     notices, completed = await answer(r)
     assert completed.message["content"][0]["text"] == "Done."
@@ -182,14 +182,12 @@ async def test_silence_on_the_wire_abandons_the_stream(room: Open) -> None:
 @pytest.mark.req("M7")
 @pytest.mark.parametrize(("given", "silence", "quiet"), (("", 90, 300), ("45", 45, 300), ("600", 600, 1200)))
 def test_an_operator_says_how_long_silence_is_borne(given: str, silence: float, quiet: float) -> None:
-    """What bounds pings alone never cuts it short."""
     patience = model_of(settings({"PLANGATE_STALL_SECONDS": given})).patience
     assert (patience.silence, patience.quiet) == (silence, quiet)
 
 
 @pytest.mark.req("M7")
 async def test_a_total_deadline_stands_behind_it(room: Open) -> None:
-    """An answer that trickles for ever ends too."""
     trickle = Reply((Text("word " * 3000),), pace=0.05)
     r = room(sequence(trickle, say("Done.")), patience=RetryPolicy(total=0.4))
     notices, _ = await answer(r)
@@ -199,7 +197,6 @@ async def test_a_total_deadline_stands_behind_it(room: Open) -> None:
 
 @pytest.mark.req("M9")
 async def test_waits_grow_and_are_capped(room: Open) -> None:
-    """Between tries the wait grows, with jitter, up to half of the longest; then it is the end: Transient."""
     r = room(lambda _: Fault.status(500), patience=RetryPolicy(tries=9, longest_wait=20))
     with pytest.raises(Transient, match="500"):
         await stream(r.model, ONE)
@@ -214,7 +211,6 @@ async def test_waits_grow_and_are_capped(room: Open) -> None:
 @pytest.mark.req("M9")
 @pytest.mark.parametrize(("asked", "waited"), ((7.0, 7.0), (18_000.0, 60.0), (0.0, 0.0)))
 async def test_retry_after_is_honoured_up_to_a_cap(room: Open, asked: float, waited: float) -> None:
-    """The server says how long; five hours are not waited for."""
     r = room(sequence(Fault.status(429, retry_after=asked), say("Done.")))
     await answer(r)
     assert r.clock.slept == [waited]
@@ -226,8 +222,7 @@ FINAL += [Fault.status(529, should_retry=False), Fault.status(429, error_code="r
 
 @pytest.mark.req("M9")
 @pytest.mark.parametrize("fault", FINAL, ids=lambda fault: fault.code)
-async def test_what_no_retry_helps_is_final(room: Open, fault: Fault) -> None:
-    """One request, one error that says what and how to fix it; no wait."""
+async def test_a_failure_that_no_retry_helps_is_final_and_says_the_cure(room: Open, fault: Fault) -> None:
     r = room(lambda _: fault)
     with pytest.raises(Refused, match=f"HTTP {fault.code}"):
         await stream(r.model, ONE)
@@ -237,15 +232,13 @@ async def test_what_no_retry_helps_is_final(room: Open, fault: Fault) -> None:
 
 @pytest.mark.req("M9")
 async def test_an_error_event_that_no_retry_helps_is_final(room: Open) -> None:
-    """The type of an error event counts, not its status of 200."""
     r = room(lambda _: Fault.error_event("invalid_request_error"))
     with pytest.raises(Refused):
         await stream(r.model, ONE)
 
 
 @pytest.mark.req("M9")
-async def test_nobody_there_is_tried_again(room: Open) -> None:
-    """A refused connection is a failure of the service."""
+async def test_a_refused_connection_is_tried_again(room: Open) -> None:
     r = room(lambda _: say("?"))
     away = AnthropicModel(r.clock, "key", "http://127.0.0.1:9", patience=RetryPolicy(tries=3))
     with pytest.raises(Transient, match="connection to the model failed"):
@@ -255,8 +248,7 @@ async def test_nobody_there_is_tried_again(room: Open) -> None:
 
 
 @pytest.mark.req("M9")
-async def test_why_no_connection_is_made_is_told(room: Open) -> None:
-    """A certificate, a name, or a protocol that is wrong is named, not only that there is no connection."""
+async def test_a_failed_connection_names_the_certificate_name_or_protocol(room: Open) -> None:
     r = room(lambda _: say("?"))
     plain = r.api.base_url.replace("http://", "https://")  # it speaks no TLS
     away = AnthropicModel(r.clock, "key", plain, patience=RetryPolicy(tries=1))
@@ -266,8 +258,7 @@ async def test_why_no_connection_is_made_is_told(room: Open) -> None:
 
 
 @pytest.mark.req("M9")
-async def test_without_a_key_nothing_is_sent() -> None:
-    """The cure is in the error; closing a client that never was is fine."""
+async def test_without_a_key_nothing_is_sent_and_the_error_has_the_cure() -> None:
     model = AnthropicModel(HandClock(), "")
     with pytest.raises(Misconfigured, match="ANTHROPIC_API_KEY"):
         await stream(model, ONE)
@@ -275,8 +266,7 @@ async def test_without_a_key_nothing_is_sent() -> None:
 
 
 @pytest.mark.req("M9", "M12")
-async def test_a_model_is_looked_up(room: Open) -> None:
-    """By alias or id; one that the server does not know, or cannot say, is told as any failed call is."""
+async def test_a_model_is_looked_up_by_alias_or_id(room: Open) -> None:
     r = room(lambda _: say("?"))
     assert await r.model.check_model("opus") == "claude-opus-5-5"
     with pytest.raises(Refused, match="404"):
@@ -289,9 +279,7 @@ async def test_a_model_is_looked_up(room: Open) -> None:
 
 @pytest.mark.req("M9", "M12")
 @pytest.mark.parametrize("page", ("<html>", "[1]", "{nope", ""))
-async def test_a_server_that_tells_of_models_in_its_own_way(page: str) -> None:
-    """It is a failed call: nothing is learned, and whoever does without goes on."""
-
+async def test_a_listing_in_another_form_is_a_failed_call(page: str) -> None:
     async def emit(_: Request) -> Response:
         return Response(page, media_type="text/html")
 
@@ -303,8 +291,7 @@ async def test_a_server_that_tells_of_models_in_its_own_way(page: str) -> None:
 
 
 @pytest.mark.req("M12", "L9")
-async def test_those_who_come_at_once_learn_the_same(room: Open) -> None:
-    """Nobody begins with less than the server tells: its second request would not go with its first."""
+async def test_sessions_that_start_at_once_learn_the_same_of_a_model(room: Open) -> None:
     new = replace(MODELS["claude-opus-5-5"], id="claude-next-7")
     r = room(lambda _: say("Done."), models={**MODELS, new.id: new})
     await asyncio.gather(*(stream(r.model, replace(ONE, model=new.id)) for _ in range(3)))
@@ -312,9 +299,7 @@ async def test_those_who_come_at_once_learn_the_same(room: Open) -> None:
 
 
 @pytest.mark.req("M12")
-async def test_a_server_that_has_its_own_ids() -> None:
-    """What it tells of a model holds for the id that was asked for, and for the one that it answers with."""
-
+async def test_what_a_server_tells_holds_for_both_ids_of_a_model() -> None:
     async def emit(_: Request) -> Response:
         return JSONResponse({"id": "their-model-20260101", "max_input_tokens": 64_000})
 
@@ -327,16 +312,14 @@ async def test_a_server_that_has_its_own_ids() -> None:
     assert (answered.id, answered.window) == ("their-model-20260101", 64_000)
 
 
-async def test_warming_makes_the_client(room: Open) -> None:
-    """A warmed model answers as one that was not."""
+async def test_a_warmed_model_answers_as_any(room: Open) -> None:
     r = room(lambda _: say("Done."))
     r.model.warm()
     assert (await answer(r))[1].stop_reason == "end_turn"
 
 
 @pytest.mark.req("M9", "L4")
-async def test_a_failure_for_good_keeps_the_session(room: Open) -> None:
-    """After the last try the session fails, says so, and a later one goes on from its transcript."""
+async def test_a_session_goes_on_from_its_transcript_after_the_last_try(room: Open) -> None:
     down = [Fault.status(529)] * 3
     r = room(sequence(call("LS", path="."), *down, say("Done.")), patience=RetryPolicy(tries=3))
     session = r.session()
@@ -347,7 +330,6 @@ async def test_a_failure_for_good_keeps_the_session(room: Open) -> None:
 
 @pytest.mark.req("L4")
 async def test_an_overloaded_model_gives_way_after_three_answers(room: Open) -> None:
-    """The fallback goes on with the whole history and every result, for all that follows; an info event says so."""
     down = [Fault.status(529), Fault.error_event("overloaded_error"), Fault.status(529)]
     r = room(
         sequence(several(think("Hm."), call("LS", path=".")), *down, call("LS", path="src"), say("Done.")),
@@ -375,17 +357,188 @@ async def test_without_another_model_there_is_no_fallback(room: Open, fallback: 
 
 @pytest.mark.req("L4")
 async def test_only_overload_in_a_row_counts(room: Open) -> None:
-    """Another failure between overloads begins the count anew."""
     r = room(sequence(Fault.status(529), Fault.status(529), Fault.status(500), Fault.status(529), say("Done.")))
     _, completed = await answer(r, replace(ONE, fallback="sonnet"))
     assert completed.model == "claude-opus-5-5"
 
 
 @pytest.mark.req("L1")
-async def test_a_model_port_without_an_answer_is_our_bug(room: Open) -> None:
-    """It is loud."""
+async def test_a_model_port_without_an_answer_is_broken(room: Open) -> None:
     r = room(lambda _: say("?"))
     w = r.world
     world = SessionResources(Silent(), w.transcripts, w.clock, w.gate, w.ledger)
     with pytest.raises(PlangateError, match="without an answer"):
         await drive(r.session(world=world))
+
+
+ASKED: dict[str, Any] = {
+    "model": "claude-opus-5-5",
+    "system": ({"type": "text", "text": "You are terse."},),
+    "tools": (),
+    "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello."}]}],
+}
+ANSWER: tuple[dict[str, Any], ...] = (
+    {"type": "message_start", "message": {"usage": {"input_tokens": 3, "output_tokens": 1}}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello."}},
+    {"type": "content_block_stop", "index": 0},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": None},
+    {"type": "message_stop"},
+)
+AT_ONCE: tuple[dict[str, Any], ...] = (
+    {
+        "type": "message_start",
+        "message": {
+            "usage": {"input_tokens": 3, "output_tokens": 7},
+            "content": [{"type": "text", "text": "Hello."}],
+            "stop_reason": "end_turn",
+        },
+    },
+    {"type": "message_stop"},
+)
+
+
+async def lingering(scope: Any, receive: Any, send: Any) -> None:
+    """A server that sends its answer and then neither says more nor ends; it knows nothing of models."""
+    if scope["path"] != "/v1/messages":
+        await send({"type": "http.response.start", "status": 404, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+    for event in ANSWER:
+        data = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+    await asyncio.sleep(3600)
+
+
+@pytest.mark.req("M7", "M12")
+async def test_an_answer_is_whole_at_message_stop_though_the_connection_stays_open() -> None:
+    with host_application(lingering) as address:
+        model = AnthropicModel(HandClock(), "key", address)
+        async with asyncio.timeout(30):
+            events = await stream(model, ModelRequest(**ASKED))
+        await model.close()
+    (completed,) = of(events, AnswerCompleted)
+    assert completed.message["content"] == [{"type": "text", "text": "Hello."}]
+    assert of(events, Notice) == []
+
+
+@pytest.mark.req("M7")
+async def test_each_long_silence_is_told_once(room: Open) -> None:
+    r = room(lambda _: Fault.stall(1.0, reply=say("Late.")), patience=RetryPolicy(report_silence_after=0.4))
+    told: list[str] = []
+    (completed,) = of(await stream(r.model, ModelRequest(**ASKED, heartbeat=told.append)), AnswerCompleted)
+    assert completed.message["content"][0]["text"] == "Late."
+    assert told == ["the model has sent nothing for 0 s; still waiting"]
+
+
+@pytest.mark.req("M7")
+async def test_pings_alone_keep_no_stream_alive(room: Open) -> None:
+    dripping = Fault.stall(30, reply=Reply((Text("So"),)), ping_every=0.05)
+    r = room(sequence(dripping, say("Done.")), patience=RetryPolicy(silence=20, quiet=0.3))
+    events = await stream(r.model, ModelRequest(**ASKED))
+    assert len(of(events, Notice)) == 1
+    assert [request.stream for request in r.api.requests] == [True, False]
+
+
+@pytest.mark.req("M7")
+async def test_the_first_byte_may_take_longer_than_any_other() -> None:
+    """A long prompt is read before anything comes of it; once something has come, silence is borne half as long."""
+
+    async def late() -> AsyncGenerator[str]:
+        await asyncio.sleep(0.05)
+        yield "first"
+        await asyncio.sleep(3600)
+
+    source = iterate_within(late(), 3600, idle=0.001, first=3600)
+    assert await anext(source) == "first"
+    with pytest.raises(TimeoutError):
+        await anext(source)
+    assert timeout(RetryPolicy().silence).read == 180
+
+
+@pytest.mark.req("M11")
+async def test_a_light_call_never_streams_even_after_a_broken_connection(room: Open) -> None:
+    r = room(sequence(Fault.disconnect(), say("Done.")))
+    await stream(r.model, ModelRequest(**{**ASKED, "model": "haiku"}, role="light"))
+    assert [request.stream for request in r.api.requests] == [False, False]
+    assert [wait > 0 for wait in r.clock.slept] == [True]
+
+
+@pytest.mark.req("M7", "L9")
+def test_a_call_that_was_not_closed_is_no_call() -> None:
+    answer, call = StreamedAnswer(), {"type": "tool_use", "id": "a", "name": "Bash", "input": {}}
+    answer.feed({"type": "content_block_start", "index": 0, "content_block": call})
+    delta = {"type": "input_json_delta", "partial_json": '{"command": "ls"'}
+    answer.feed({"type": "content_block_delta", "index": 0, "delta": delta})
+    for event in ANSWER[4:]:
+        answer.feed(event)
+    with pytest.raises(MalformedAnswer, match="in the middle"):
+        answer.message()
+
+
+CALL: dict[str, Any] = {"type": "tool_use", "id": "a", "name": "LS", "input": {}}
+
+
+@pytest.mark.req("M7", "M3")
+@every_row(
+    "blocks",
+    (
+        None,
+        ["text"],
+        [{"text": "?"}],
+        [{"type": "text"}],
+        [{"type": "text", "text": None}],
+        [{**CALL, "input": "{}"}],
+        [{**CALL, "name": None}],
+        [{"type": "tool_use", "name": "LS", "input": {}}],
+        [{**CALL, "id": None}],
+        [{**CALL, "id": ["a"]}],
+        [CALL, CALL],
+    ),
+)
+def test_what_could_not_be_acted_upon_is_no_answer(blocks: Any) -> None:
+    with pytest.raises(MalformedAnswer):
+        assistant_message(blocks)
+    assert assistant_message([CALL, {**CALL, "id": "b"}])["content"] == [CALL, {**CALL, "id": "b"}]
+
+
+def feed(*events: dict[str, Any]) -> StreamedAnswer:
+    """Return the answer that those events make."""
+    answer = StreamedAnswer()
+    for event in events:
+        answer.feed(deepcopy(event))
+    return answer
+
+
+@pytest.mark.req("C3", "M7")
+def test_a_summary_may_come_as_a_delta() -> None:
+    begun = {"type": "content_block_start", "index": 0, "content_block": {"type": "compaction", "content": None}}
+    delta = {"type": "compaction_delta", "content": "So far.", "encrypted_content": "e30="}
+    answer = feed(ANSWER[0], begun, {"type": "content_block_delta", "index": 0, "delta": delta}, *ANSWER[3:]).message()
+    assert answer["content"] == [{"type": "compaction", "content": "So far.", "encrypted_content": "e30="}]
+
+
+@pytest.mark.req("M7")
+def test_why_an_answer_ended_is_told_once() -> None:
+    later = {"type": "message_delta", "delta": {"stop_reason": None}, "usage": {"output_tokens": 7}}
+    answer = feed(*ANSWER[:5], later, ANSWER[5])
+    assert answer.message()["content"] == [{"type": "text", "text": "Hello."}]
+    assert (answer.stop_reason, answer.usage["output_tokens"]) == ("end_turn", 7)
+
+
+@pytest.mark.req("M7")
+def test_an_answer_may_be_whole_in_its_first_event() -> None:
+    answer = StreamedAnswer()
+    for event in deepcopy(AT_ONCE):
+        answer.feed(event)
+    assert answer.message() == {"role": "assistant", "content": [{"type": "text", "text": "Hello."}]}
+    assert answer.stop_reason == "end_turn"
+    assert answer.usage_so_far()["output_tokens"] == 7
+
+
+@pytest.mark.req("M7", "L3")
+async def test_a_call_in_the_first_event_runs(room: Open) -> None:
+    r = room(sequence(replace(call("LS", path="."), at_once=True), replace(say("Done."), at_once=True)))
+    assert ended(await drive(r.session())).text == "Done."
+    assert [result.is_error for result in r.api.requests[1].results] == [False]
