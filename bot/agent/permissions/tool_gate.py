@@ -148,7 +148,7 @@ def _relative(path: str, folder: str) -> str:
 # --- The tool gate: may this call run, in this mode, under these rules? (P1, P4 layer 2, P7) --------------------------
 # Order: deny rules, ask rules, the mode's decision, allow rules. If nothing matches, the call is denied. In plan mode
 # the mode's decision is final: deny and ask rules can narrow it, and no rule can widen it. `DECISIONS` holds the
-# decisions of all modes, and the table in the docs is generated from it. The chapter above defines which paths a pattern
+# decisions of all modes, and the table in the docs is generated from it. Above it is defined which paths a pattern
 # reaches.
 
 
