@@ -75,14 +75,12 @@ class Clock(Protocol):
     def now(self) -> datetime:
         """Return the current time, timezone-aware, in UTC."""
 
-    def monotonic(self) -> float:
-        """Return seconds on a clock that never runs backwards."""
+    def monotonic(self) -> float: ...
 
-    async def sleep(self, seconds: float) -> None:
-        """Wait for a number of seconds."""
+    async def sleep(self, seconds: float) -> None: ...
 
 
-# --- the model -------------------------------------------------------------------------------------------------
+# --- the model
 
 
 class Model(Protocol):
@@ -96,10 +94,10 @@ class Model(Protocol):
         """
 
     def abilities(self, model: str) -> Abilities:
-        """Return what the named model supports."""
+        """Return what a model of that name supports."""
 
 
-# --- the sandboxed tools ---------------------------------------------------------------------------------------
+# --- the sandboxed tools
 
 
 class Toolhost(Protocol):
@@ -114,10 +112,10 @@ class Toolhost(Protocol):
         """
 
     async def close(self) -> None:
-        """End the process and everything in it."""
+        """End the process and everything that it started."""
 
 
-# --- the network -----------------------------------------------------------------------------------------------
+# --- the network
 
 
 class Web(Protocol):
@@ -127,11 +125,11 @@ class Web(Protocol):
         """Return one page as text. Raises Refused if it may not or cannot be read, Transient if nobody answers."""
 
 
-# --- the workspace ---------------------------------------------------------------------------------------------
+# --- the workspace
 
 
 BeforePush = Callable[[PushedWork], Awaitable[None]]
-"""A callback that receives what is about to be pushed."""
+"""Receives what is about to be pushed. If it raises, nothing is pushed."""
 
 
 class Workspace(Protocol):
@@ -182,19 +180,17 @@ class Workspace(Protocol):
         """Start a toolhost on a checkout, within bounds. Raises NoSandbox if no sandbox is available (D1)."""
 
     async def publish(
-        self, plan: ApprovedPlan, checkout: Checkout, commit: CommitOrder, *, before_push: "BeforePush | None" = None
+        self, plan: ApprovedPlan, checkout: Checkout, commit: CommitOrder, *, before_push: BeforePush | None = None
     ) -> PushedWork:
         """Export the tree into a fresh clone, check its scope, commit, and push. The same order gives the same commit.
 
-        `before_push` receives what is about to be pushed. If it raises, nothing is pushed. Raises Refused if the work
-        may not be published, Conflict if the branch holds something else.
+        Raises Refused if the work may not be published, Conflict if the branch holds something else.
         """
 
-    async def discard(self, checkout: Checkout) -> None:
-        """Remove a checkout and everything in it."""
+    async def discard(self, checkout: Checkout) -> None: ...
 
 
-# --- memory ----------------------------------------------------------------------------------------------------
+# --- memory
 
 
 class ThreadFence(Protocol):
@@ -211,7 +207,7 @@ class Journal(Protocol):
     """The append-only record of a thread. Every state is a replay of it."""
 
     async def read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
-        """Return all entries, checked (chain, MAC, place). Raises Unreadable if a check fails."""
+        """Return all entries. Raises Unreadable if their chain, MACs, or place are wrong."""
 
     async def cached_entries(self, thread: ThreadNumber) -> tuple[Entry, ...]:
         """Return the entries as of the last read or append. The next append fails if the journal has moved since."""
@@ -249,32 +245,26 @@ class Transcripts(Protocol):
         """Return the newest work kept for a session; b"" for none."""
 
     def is_behind(self, session: SessionId) -> bool:
-        """Return whether a session continued elsewhere since it was here.
-
-        Its work is then what `keep` received there.
-        """
+        """Return whether a session continued elsewhere since it was here; its work is then what was kept there."""
 
     def set_aside(self) -> None:
-        """Move aside what is stored here under this thread, so that nothing uses it. Does nothing if nothing is stored.
+        """Move aside what is stored here under this thread, before the first entry of its journal.
 
-        Called before the first entry of a journal. If a repository or its refs were deleted and created again, the
-        sessions stored here belong to a thread that no longer exists.
+        If a repository or its refs were deleted and created again, it belongs to a thread that no longer exists.
         """
 
     async def save(self) -> None:
         """Save what was added since the last save to the remote that holds the journal."""
 
 
-# --- the people ------------------------------------------------------------------------------------------------
+# --- the people
 
 
 class Dialogue(ABC):
     """The thread as a place where people talk: a GitHub thread or a terminal.
 
     Each post appears exactly once per ask: look it up, create it, and read it back (E1). A failed look-up raises
-    Transient and never counts as absent.
-
-    A place overrides what it has. What it inherits is absent there: nothing is quoted, edited, folded, or reacted to.
+    Transient and never counts as absent. What a place does not override is absent there.
     """
 
     __slots__ = ()
@@ -285,11 +275,10 @@ class Dialogue(ABC):
     async def turns(
         self, seen: Collection[str], heard_until: datetime | None = None, *, may_act: Callable[[Turn], bool]
     ) -> Sequence[Turn]:
-        """List the turns whose keys are not in `seen`, oldest first, back to `heard_until`.
+        """List the turns whose keys are not in `seen`, oldest first, back to `heard_until`: all before it were heard.
 
-        All turns up to `heard_until` were heard; None means as far back as is read at once. `may_act` receives each
-        turn, with the role that was looked up, before the turn's text is read. The text stays empty if the role is
-        unknown or does not let its author act.
+        None means as far back as is read at once. `may_act` receives each turn, with the role that was looked up,
+        before its text is read; the text stays empty if the role is unknown or does not let its author act.
         """
 
     @abstractmethod
@@ -318,22 +307,21 @@ class Dialogue(ABC):
     async def answers(self, asking: Asking, shown: str, *, who: str, may: Callable[[Author], bool]) -> AnswerSnapshot:
         """Return one live reading of everything that can be an answer; marked incomplete if it failed.
 
-        `may` receives each person before their words are read. Words of people for whom it is false are left out.
+        `may` receives each person before their words are read, and leaves them out if it is false.
         """
 
     @abstractmethod
     async def post(self, text: str, ask: int) -> None:
-        """Post a text on the thread."""
+        """Post a text."""
 
     # what people wrote beside the turns
 
     async def context(self, requested: Collection[str] = (), planned: Collection[str] = ()) -> str:
-        """Return the thread as quoted, attributed, untrusted text; "" if there is nothing.
+        """Return the thread as quoted, attributed, untrusted text; "" if there is nothing. Call it once per session.
 
-        For a pull request, its facts and its diff come first. `requested` has the keys of the turns, and the ids of
-        the comments, whose words the session has anyway: those are not quoted again. `planned` has the keys of all that
-        is planned for: the newest review among them is shown with the lines that it is about. What does not fit is
-        left out, and that is said. Reading takes time, so call this once per session.
+        For a pull request, its facts and its diff come first. Turns and comments in `requested` (keys and ids) are not
+        quoted, because the session has their words anyway. The newest review in `planned` (keys) is shown with the
+        lines that it is about. What does not fit is left out, and that is said.
         """
         return ""
 
@@ -342,20 +330,20 @@ class Dialogue(ABC):
         return ()
 
     async def closed_since(self, moment: datetime) -> bool:
-        """Return whether the thread was closed after `moment` and was still closed when its turns were listed."""
+        """Return whether the thread was closed after `moment`, and still was when its turns were listed."""
         return False
 
     async def asked_before(self, turn: Turn) -> Collection[str]:
         """Return what the turn's author asked earlier on the same day (UTC), as ``thread/key``, on all threads.
 
-        Leaves out what cannot be read. The journal knows what was asked on this thread.
+        Leaves out what cannot be read.
         """
         return ()
 
     # reactions
 
     async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
-        """Add a reaction to a turn. Repeating it changes nothing."""
+        """Add a reaction to a turn, once."""
 
     async def acknowledge_reported(self, *, may_ask: Callable[[Turn], bool]) -> None:
         """Add the reaction for SEEN to the turn that a delivery has just reported, if its author may ask."""
@@ -370,16 +358,17 @@ class Dialogue(ABC):
         """Mark a posted plan as outdated, with what replaced it."""
 
     async def show_work_begun(self, plan: PlanDocument, shown: str, line: str) -> None:
-        """Show above a plan that its work has begun. Raises Transient if the plan is no longer shown.
+        """Show a line above a plan: older opinions then count only in a snapshot that is given this line.
 
-        Older opinions then count only in a snapshot that is given this line."""
+        Raises Transient if the plan is no longer shown.
+        """
 
     async def explain_ignored_answers(self, text: str, ask: int) -> None:
         """Post once why something that looks like an answer is not one, editing an earlier explanation."""
         await self.post(text, ask)
 
     async def fold_question(self, shown: str) -> None:
-        """Fold a question that no longer waits. Repeating it changes nothing."""
+        """Fold a question that no longer waits."""
 
     async def progress(self, text: str, ask: int) -> None:
         """Show the progress of the work in one comment that is edited. Best effort: never raises."""
@@ -426,25 +415,23 @@ class Dialogue(ABC):
         return False
 
 
-# --- GitHub, as the harness itself uses it, and never a model ---------------------------------------------------
-
-# A repository that is not on GitHub has the base classes themselves: no pull requests, issues, checks, or receipts.
+# --- GitHub, as the harness itself uses it, and never a model. A repository elsewhere has the base classes themselves
 
 
 class Pulls:
-    """The pull requests of one repository. By default there are none, and the pushed branch is the result."""
+    """The pull requests of one repository."""
 
     __slots__ = ()
 
     async def ensure(self, order: PullOrder) -> PullRequest | None:
         """Return the open pull request of that branch, creating it if there is none; never a second one (PR2).
 
-        Repeating the order changes nothing more. None if the repository has none: the pushed branch is the result.
+        None if the repository has no pull requests: the pushed branch is the result.
         """
         return None
 
     async def head(self, number: int) -> CommitId | None:
-        """Return the head of an open pull request; None if it is closed or merged."""
+        """Return the head of a pull request; None unless it is open."""
         return None
 
     async def is_merged(self, number: int) -> bool:
@@ -461,7 +448,7 @@ class Pulls:
 
 
 class CheckAccess:
-    """Access to the checks of the bot's own pull requests. By default there are none."""
+    """Access to the checks of the bot's own pull requests."""
 
     __slots__ = ()
 
@@ -478,24 +465,20 @@ class CheckAccess:
 
 
 class TaskAccess:
-    """Access to the issues of one repository, for its scheduled tasks. By default there are none."""
+    """Access to the issues of one repository, for its scheduled tasks."""
 
     __slots__ = ()
 
     async def run_check(self, name: str, options: Mapping[str, Sequence[str]], commit: CommitId) -> str:
-        """Return what a check of that name finds, "" for nothing.
+        """Return what a check of that name finds at the head of the default branch, "" for nothing.
 
-        `commit` is the head of the default branch. Raises Refused for an unknown name or option, and for what GitHub
-        does not show.
+        Raises Refused for an unknown name or option, and for what GitHub does not show.
         """
         where, fix = f"github:{name}", "use a command"
         raise Refused("it asks GitHub, but this repository is not on GitHub", where=where, fix=fix)
 
     async def configuration_change(self) -> ConfigurationChange | None:
-        """Return the newest change of the configuration file on the default branch; None if GitHub shows none.
-
-        Raises Transient.
-        """
+        """Return the newest change of the configuration file on the default branch; None if GitHub shows none."""
         return None
 
     async def target(self, number: int) -> IssueState | None:
@@ -503,10 +486,9 @@ class TaskAccess:
         return None
 
     async def apply(self, operation: Operation, seen: str, name: str) -> IssueOperationResult:
-        """Carry out an operation and return its result, if its target still has the digest `seen`
-        (`IssueState.digest`).
+        """Carry out an operation if its target still has the digest `seen` (`IssueState.digest`).
 
-        `name` is unique to the operation. Repeating it changes nothing more. Raises Transient and Conflict.
+        `name` is unique to the operation; repeating it changes nothing more. Raises Transient and Conflict.
         """
         raise Broken("a plan with operations was made where there are no issues")
 
@@ -534,20 +516,19 @@ class RepositoryRules:
 
 
 class Receipts:
-    """The receipts of one repository (RC5). By default none are kept."""
+    """The receipts of one repository (RC5)."""
 
     __slots__ = ()
 
     async def issue(self, statement: Json, commit: CommitId) -> bytes:
-        """Keep the signed receipt of a pushed commit, unless it has one, and return the receipt that is kept.
+        """Keep the signed receipt of a pushed commit, unless it has one, and return it; b"" where none are kept.
 
-        Returns b"" where no receipts are kept. Raises Refused with the reason if it cannot be kept, and Transient if
-        the remote does not answer.
+        Raises Refused with the reason if it cannot be kept, and Transient if the remote does not answer.
         """
         return b""
 
 
-# --- GitHub, as a session reads it ------------------------------------------------------------------------------
+# --- GitHub, as a session reads it
 
 
 class RepositoryReader(Protocol):

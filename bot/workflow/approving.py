@@ -1,7 +1,6 @@
-"""Approving: takes one live snapshot of a plan and evaluates it. Repeated before work starts or continues, and before
-the first push (A4).
+"""Takes one live snapshot of a plan and evaluates it: again before work starts or goes on, and before the push (A4).
 
-Rules of standing approval, by which the configuration alone approves a plan of the thread's scheduled task (MT6)
+Standing approval, by which the configuration alone approves a plan of the thread's scheduled task (MT6):
 - It covers only an occurrence of the task. Only people approve a plan for what people ask on the tracking issue or add
   to an occurrence, and a plan whose planner read the words of people who may not ask.
 - The planned task must equal the task whose plan people approved before, and the task on the default branch at the time
@@ -95,8 +94,10 @@ async def evaluate_live(run: ThreadRun) -> tuple[Verdict, ApprovedPlan | None]:
 
 
 async def live_snapshot(run: ThreadRun) -> Snapshot:
-    """Return a live snapshot, with what only the journal knows: the requesters, the number of plans, and whether the
-    thread was closed after the last request. A request on a closed thread, such as one closed by a merge, stands."""
+    """Return a live snapshot, with what only the journal knows.
+
+    A thread counts as closed only if it was closed after the last request, because a merge closes it too.
+    """
     state = run.state
     plan, onto, pushing = state.plan, state.request.onto, state.work.pushing
     pushed = "" if pushing is None else pushing.commit

@@ -1,4 +1,4 @@
-"""Shows a session's question and takes the first answer that counts. The thread rests until there is one."""
+"""Shows a session's question and takes the first answer that counts (L8). The thread rests until there is one."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,8 +21,6 @@ from bot.core.turn import Acknowledgment, Turn
 from bot.workflow.approving import stop_move
 from bot.workflow.thread_run import ThreadRun
 
-# --- Returns the move with which a session asks people, and delivers their answer to the session (L8) ----------------
-
 
 async def question_move(run: ThreadRun, session: Session) -> Asked | None:
     """Return the move that asks people, if the session waits for an answer that nobody has given yet, else None.
@@ -39,10 +37,7 @@ async def question_move(run: ThreadRun, session: Session) -> Asked | None:
 
 
 async def deliver_reply(run: ThreadRun, session: Session, additions: Sequence[str] = ()) -> str:
-    """Deliver people's answer to a session, with the `additions` that they made to the request.
-
-    Return the id of the call that they permitted and that must now run, or "".
-    """
+    """Deliver people's answer to a session, with their `additions`. Return the call that must now run, or ""."""
     reply = _reply(run.state, session)
     if reply is None:
         release(session)
@@ -61,16 +56,12 @@ def _reply(state: ThreadState, session: Session) -> Replied | Instructed | None:
     return next((reply for reply in replies if reply is not None), None)
 
 
-# --- Asking: shows a session's question and takes the first answer that counts. The thread rests until there is one
-# Rules
-# - People who may ask answer the questions of a planner.
-# - Only people who may approve answer the questions and permission requests of approved work, and only in a comment
-#   that
-#   was never edited, because nobody else's words may steer approved work.
-
-
 async def ask_people(run: ThreadRun) -> MoveEvent | None:
-    """Show the question exactly once, and look for its answer. Returns None while there is none."""
+    """Show the question exactly once, and look for its answer. Returns None while there is none.
+
+    People who may ask answer the questions of a planner. Only people who may approve answer those of approved work, and
+    only in a comment that was never edited, because nobody else's words may steer approved work.
+    """
     if not run.resources.availability.answers:
         return _resume_move(run.state, NOBODY)
     if run.state.has_approved_work and (stop := await stop_move(run)) is not None:
@@ -104,7 +95,7 @@ def may_be_answer(state: ThreadState, turn: Turn) -> bool:
 
 
 async def _post_question(run: ThreadRun) -> Shown:
-    """Show the question and journal where. Raises Conflict if another job takes the thread over first."""
+    """Show the question and journal where. Raises Conflict if another process takes the thread over first."""
     await run.take_over()
     proposed = await run.dialogue.ask(run.state.question.asking, run.state.gate.ask, who=_who_may_answer(run.state))
     at = proposed.at or run.clock.now()
@@ -145,7 +136,6 @@ def _who_may_answer(state: ThreadState) -> str:
 
 
 def _rules(run: ThreadRun) -> AnswerRules:
-    """Return the rules that decide whose answer counts."""
     policy, state = run.policy, run.state
 
     def may_steer(who: Author) -> bool:

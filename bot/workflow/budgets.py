@@ -20,7 +20,7 @@ from bot.core.work import Consumption
 from bot.ports import Entry
 from bot.workflow.thread_run import ThreadRun
 
-# --- The budget of a thread over all its sessions, and an estimate of what its next work will cost (budget.*) --------
+# --- The budget of a thread over all its sessions, and an estimate of what its next work will cost (budget.*)
 
 
 def bind_budgets(run: ThreadRun) -> None:
@@ -49,17 +49,14 @@ async def book_stopped(run: ThreadRun, session: SessionId, used: Consumption) ->
     run = run.beside()
     await run.read()
     if run.state.stage is Stage.STOPPED:
-        await run.note(spent_note(session, used, run.settings.model))
+        await run.note(_spent_note(run, session, used))
 
 
-def spent_note(session: SessionId, used: Consumption, model: str) -> Spent:
-    """Return the journal entry about what a session with that main model used."""
+def _spent_note(run: ThreadRun, session: SessionId, used: Consumption) -> Spent:
+    model, cost_usd = run.settings.model, used.dollars
+    tokens_input, tokens_output = used.tokens_input, used.tokens_output
     return Spent(
-        session=session,
-        cost_usd=used.dollars,
-        model=model,
-        tokens_input=used.tokens_input,
-        tokens_output=used.tokens_output,
+        session=session, cost_usd=cost_usd, model=model, tokens_input=tokens_input, tokens_output=tokens_output
     )
 
 
@@ -78,7 +75,7 @@ async def estimate_cost(run: ThreadRun, planning_usd: float) -> str:
 
 
 def _execution_costs(entries: Sequence[Entry]) -> list[float]:
-    """List the cost of each finished execution in a thread's journal, as far as it is known."""
+    """List the cost of each finished execution in a thread's journal, where it is known."""
     costs, executions = dict[str, float](), set[str]()
     for _, event in decode_entries(entries):
         if event.cost_usd is not None:
@@ -94,10 +91,8 @@ def _of_thread(run: ThreadRun) -> float:
 
 # --- The budget of a repository for one day (UTC), over all sessions of all its threads (budget.repository_day_usd)
 # Threads of one repository run at the same time, in processes that share nothing but the journals. So a session
-# journals
-# its cost as soon as it reaches a tenth of the day's remaining budget, and reads the costs of the others at least
-# every
-# few seconds. The less is left, the more often each session reads, and each exceeds the limit by at most one call.
+# journals its cost as soon as it reaches a tenth of the day's remaining budget, and reads the costs of the others at
+# least every few seconds. The less is left, the more often each reads, and each exceeds the limit by at most one call.
 
 SHARE: Final = 0.1
 """A session journals its cost when it is this share of what is left of the day."""
@@ -133,8 +128,7 @@ class DayBudget(SharedBudget):
     async def refusal_reason(self) -> str:
         """Return why no further call may be made, or "". If the journals cannot be read, the last reading counts."""
         async with self._lock:
-            settings, clock = self.run.settings, self.run.clock
-            if self._matters() or clock.monotonic() - self._read_at >= settings.watch_seconds:
+            if self._matters() or self.run.clock.monotonic() - self._read_at >= self.run.settings.watch_seconds:
                 with suppress(Transient):
                     await self.read()
                     await self._journal()
@@ -169,11 +163,9 @@ class DayBudget(SharedBudget):
         return own > 0 and own >= SHARE * (self.budget_usd - self._journaled)
 
     async def _journal(self) -> None:
-        """Journal what this session has cost so far if that matters for the remaining budget."""
         if self._matters():
             used = self._own
-            note = spent_note(self.session, used, self.run.settings.model)
-            await self.run.note(note)
+            await self.run.note(_spent_note(self.run, self.session, used))
             self._journaled += used.dollars
             self._carry(self.run.state)
 

@@ -1,10 +1,10 @@
 """The engine: check a thread until it rests.
 
 A delivery, a tick, a schedule, and a restart all mean "check this thread". `check_thread` journals what people said.
-Then it performs the effect of the thread's stage and journals the move that the effect returns, again and again until
-the thread rests. Each append names the position that it expects in the journal; that position is the fencing token of
-every effect (E4). A crash loses at most the effect that was under way; the next check performs it again under the same
-(thread, ask).
+Then it performs the effect of the thread's stage by the verb in VERBS, and journals the move that the verb returns,
+again and again until the thread rests. Each append names the position that it expects in the journal; that position is
+the fencing token of every effect (E4). A crash loses at most the effect that was under way; the next check performs it
+again under the same (thread, ask).
 """
 
 import asyncio
@@ -18,16 +18,14 @@ from bot.core.errors import CanaryShown, Conflict, PlangateError, Refused, Unrea
 from bot.core.gate import ON_ENTER, Effect
 from bot.core.moves import Instructed, MoveEvent, Planned, Replied
 from bot.core.names import thread_ref
-from bot.core.reply_text import configuration_error
+from bot.core.reply_text import configuration_error, unreadable
 from bot.core.thread.state import ThreadState
 from bot.workflow import approving, asking, executing, intake, maintaining, outbox, planning, publishing
 from bot.workflow.budgets import book_stopped, estimate_cost, limit_move, share_day_budget
 from bot.workflow.main_session import session_of
 from bot.workflow.thread_run import ThreadRun
 
-StageVerb = Callable[[ThreadRun], Awaitable[MoveEvent | None]]
-
-VERBS: Final[Mapping[Effect, StageVerb]] = MappingProxyType(
+VERBS: Final[Mapping[Effect, Callable[[ThreadRun], Awaitable[MoveEvent | None]]]] = MappingProxyType(
     {
         Effect.PLANNING: planning.make_plan,
         Effect.PROPOSING: planning.propose_plan,
@@ -99,7 +97,7 @@ async def _journal_turns(run: ThreadRun) -> None:
     try:
         await run.read()
     except Unreadable:
-        await outbox.notice_unreadable_journal(run)
+        await outbox.notice_without_journal(run, unreadable(thread_ref(run.location.thread)))
         raise
     if not run.state.position:  # transcripts stored here belong to a thread that was deleted
         await asyncio.to_thread(run.resources.transcripts.set_aside)

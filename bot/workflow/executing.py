@@ -3,6 +3,7 @@
 The move at the end names the tree that was verified last, and publishing refuses any other tree (G3a).
 """
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from bot.agent.light_calls import pull_request_title
@@ -12,14 +13,17 @@ from bot.agent.resources import ScopeWatch
 from bot.agent.session import Session
 from bot.agent.session_events import End, Ended
 from bot.core import comment
+from bot.core.brief import ExecutionBrief, Words
 from bot.core.errors import Refused
-from bot.core.moves import Asked, Executed, MoveEvent, Withdrawn, WorkMove
+from bot.core.markdown.elements import code
+from bot.core.moves import Asked, Executed, MoveEvent, Requested, Withdrawn, WorkMove
 from bot.core.names import CommitId
+from bot.core.thread.state import ThreadState
 from bot.core.transcript import Json, pending_calls, text_of
 from bot.ports import Access
 from bot.workflow.approving import evaluate_live, withdrawal_move
 from bot.workflow.asking import deliver_reply, question_move
-from bot.workflow.intake import branch_name, pull_number, thread_title
+from bot.workflow.intake import addition_text, branch_name, pull_number, thread_title
 from bot.workflow.main_session import (
     SessionStart,
     has_room,
@@ -35,8 +39,8 @@ from bot.workflow.thread_run import ThreadRun
 from bot.workflow.verification import (
     Verification,
     baseline_reminders,
+    check_commands,
     commands_run,
-    execution_brief,
     hand_back,
     hosts,
     leftovers,
@@ -198,7 +202,7 @@ def _session_start(run: ThreadRun) -> SessionStart:
     return SessionStart(
         work_session(run),
         Access.WRITE,
-        execution_brief(run).render(),
+        _execution_brief(run).render(),
         mode=run.working_mode,
         hosts=hosts(run),
         scope=ScopeWatch(run.state.plan.current.contract.reaches, set(leftovers(run.state))),
@@ -207,7 +211,8 @@ def _session_start(run: ThreadRun) -> SessionStart:
 
 async def _run_session(run: ThreadRun, session: Session) -> Ended | Asked | None:
     """Let the model work until it ends its turn or has to ask people. Work that had ended before a crash stays."""
-    _apply_mode(run, session)
+    if session.context.mode is not run.working_mode:
+        run.listener(session.set_mode(run.working_mode, ", ".join(run.state.approval.mode_by)))
     reminders = await baseline_reminders(run, session)
     if (handed_in := pending_plan_call(session.history)) is not None:
         session.answer(handed_in["id"], approval_result(), reminders=reminders)
@@ -232,8 +237,55 @@ async def _run(run: ThreadRun, session: Session, permit: str = "") -> Ended | As
     return ended if question is None else question
 
 
-def _apply_mode(run: ThreadRun, session: Session) -> None:
-    """Bring a session into the mode that approved work runs in, and say who caused the change (P8)."""
-    mode = run.working_mode
-    if session.context.mode is not mode:
-        run.listener(session.set_mode(mode, ", ".join(run.state.approval.mode_by)))
+# --- Builds the brief with which an execution session starts (K1)
+# The session gets only words of people who may ask, if nobody edited them since. It does not get the planner's
+# session, what the planner read, or other people's words.
+
+
+def _execution_brief(run: ThreadRun) -> ExecutionBrief:
+    """Return the brief of a new session of approved work."""
+    request, *added = _unedited_requests(run.state)
+    others = [*added, *_answers(run.state)]
+    additions = [words for words in others if words is not None]
+    return ExecutionBrief(
+        run.state.plan.current,
+        request,
+        additions,
+        withheld=len(others) - len(additions),
+        checks=check_commands(run),
+        repairs=run.settings.repairs,
+        result=_result_place(run),
+    )
+
+
+def _unedited_requests(state: ThreadState) -> Iterator[Words | None]:
+    """Yield the request and the additions made before the plan, in order; None for each that the session may not get.
+
+    A request that only repeats those before it, as `retry` makes it, is left out.
+    """
+    repeated = ""
+    for entry in state.request.entries:
+        turn, is_request = entry.said, isinstance(entry, Requested)
+        if is_request and turn.text == repeated:
+            continue
+        repeated = turn.text if is_request else f"{repeated}\n\n{addition_text(entry)}"
+        yield None if turn.foreign else Words(turn.actor.login, turn.text)
+
+
+def _answers(state: ThreadState) -> Iterator[Words | None]:
+    """Yield the answers to the questions of these requests' planners; None for each that the session may not get."""
+    requests = {entry.said.key for entry in state.request.entries if isinstance(entry, Requested)}
+    for answer in state.question.planner_answers:
+        if answer.request in requests:
+            yield None if answer.edited else Words(answer.login, answer.text, answer.question)
+
+
+def _result_place(run: ThreadRun) -> str:
+    """Return what happens to the result of the work, and where people see it."""
+    thread, number = run.location.thread, pull_number(run)
+    new = f"a commit on a new branch, and a pull request to {code(run.location.default_branch)} that closes #{thread}"
+    where = f"a commit on the branch of pull request #{number}" if number else new
+    return (
+        f"What you leave in the checkout becomes {where}; the harness makes them. Your last message is shown there as "
+        "the summary: what was done, how it was checked, what differs from the plan."
+    )

@@ -1,7 +1,7 @@
 """Takes in what people said since the journal's last turn, and what a request begins on."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -11,7 +11,7 @@ from bot.core import reply_text
 from bot.core.errors import Transient, Unreadable
 from bot.core.gate import ON_ENTER, PLAN_MAY_BE_SHOWN, TRANSITIONS, Move, Stage
 from bot.core.moves import Closed, JournaledTurn, Noted, Requested, Resumed, Retried, Stopped
-from bot.core.names import CommitId, thread_ref
+from bot.core.names import thread_ref
 from bot.core.notes import Heard
 from bot.core.plan import Hidden
 from bot.core.reply_text import configuration_error
@@ -33,37 +33,21 @@ from bot.workflow.approving import live_snapshot
 from bot.workflow.asking import may_be_answer
 from bot.workflow.thread_run import ThreadRun
 
-# --- A request: the commit that it begins on, its text if it repeats an earlier one, and the names of its branch
-#     and pull request
-# The same journal always gives the same names.
+# --- A request: what it begins on, and the names of its branch and pull request. The same journal gives the same names
 
 
-@dataclass(frozen=True, slots=True)
-class RequestStart:
-    """The commit, title, and branch that a request begins on."""
+async def new_request(run: ThreadRun, said: JournaledTurn, beside: Hidden | None = None) -> tuple[Requested, bool]:
+    """Return the request that a turn makes, and whether the round's pull request is closed, which ends the round (PR2).
 
-    base: CommitId
-    title: str
-    onto: str = ""
-    """The branch of the pull request that the work adds to; "" for a branch of its own."""
-    closes_round: bool = False
-    """Whether the round's pull request is closed, so that a new round begins (PR2)."""
-
-    def request(self, turn: JournaledTurn, beside: Hidden | None = None) -> Requested:
-        """Return the request that a turn makes."""
-        return Requested(said=turn, beside=beside, base=self.base, title=self.title, onto=self.onto)
-
-
-async def find_start(run: ThreadRun) -> RequestStart:
-    """Return what a request begins on: the thread's or its round's open pull request, else the base (PR2)."""
+    It begins on the thread's or its round's open pull request, else on the base.
+    """
     place, published = run.location, run.state.work.published
-    start = RequestStart(place.base, place.title, place.branch)
+    request = Requested(said=said, beside=beside, base=place.base, title=place.title, onto=place.branch)
     if published is None:
-        return start
-    head = await run.pulls.head(published.pull_number)
-    if head is None:
-        return replace(start, closes_round=True)
-    return replace(start, base=head, onto=published.branch)
+        return request, False
+    if (head := await run.pulls.head(published.pull_number)) is None:
+        return request, True
+    return replace(request, base=head, onto=published.branch), False
 
 
 def renewed_request(state: ThreadState, turn: Turn) -> JournaledTurn:
@@ -116,16 +100,12 @@ def pull_number(run: ThreadRun) -> int:
     return published.pull_number if run.state.request.onto and published is not None else 0
 
 
-# --- Detects a journal that was set back. Work on its thread continues only after an approver has decided (A4b) ------
+# --- A journal that was set back. Work on its thread continues only after an approver has decided (A4b)
 # Anybody who can push can set a thread's ref back to an older state, or delete it, and every older state is genuine.
-# But
-# the bot's comments stay, and each records the length of the journal at that time.
-#
-# Rules
-# - The comments are read first and the journal after them. A journal that is behind the comments then was set back.
-# - While the journal is behind, nothing is written to it, so that it never catches up.
-# - An approver decides by a comment that is newer than the notice. Each time that the journal is set back needs its
-#   own.
+# But the bot's comments stay, and each records the length of the journal at that time.
+# - The comments are read first and the journal after them: a journal that is then behind them was set back.
+# - While it is behind, nothing is written to it, so that it never catches up.
+# - An approver decides by a comment that is newer than the notice, each time anew.
 # - Then the request is planned again, so that no earlier approval counts.
 
 PAUSES: Final = (0.0, 2.0, 6.0)
@@ -139,18 +119,14 @@ async def require_newest(run: ThreadRun, turns: Sequence[Turn]) -> None:
     """
     if run.state.heard.forgotten_comment:
         run.dialogue.ignore_comments_until(run.state.heard.forgotten_comment)
-    number = await _find_unrecorded_comment(run)
+    number = await run.dialogue.find_unrecorded_comment(run.state.position, run.state.gate.ask)
     for pause in PAUSES if number else ():
         await run.clock.sleep(pause)
         await run.read()
-        if not (number := await _find_unrecorded_comment(run)):
-            break
+        if not (number := await run.dialogue.find_unrecorded_comment(run.state.position, run.state.gate.ask)):
+            return
     if number:
         await _wait_for_decision(run, turns, number)
-
-
-async def _find_unrecorded_comment(run: ThreadRun) -> int:
-    return await run.dialogue.find_unrecorded_comment(run.state.position, run.state.gate.ask)
 
 
 async def _wait_for_decision(run: ThreadRun, turns: Sequence[Turn], number: int) -> None:
@@ -171,21 +147,18 @@ async def _wait_for_decision(run: ThreadRun, turns: Sequence[Turn], number: int)
     if run.state.request.newest is None:  # no request to plan again: every turn of the thread is taken in again
         await run.note(Heard(said=JournaledTurn.of(decision), forgotten=number, apart=number))
     else:
-        request = (await find_start(run)).request(renewed_request(run.state, decision))
+        request, _ = await new_request(run, renewed_request(run.state, decision))
         await run.restart(replace(request, forgotten=number, apart=number))
 
 
 def _decides(run: ThreadRun, turn: Turn) -> bool:
-    """Return whether a turn is a `retry` command of somebody who may approve, in a comment that was neither edited nor
-    sent by mail."""
-    command = parse(turn.text.split("\n", 1)[0], run.settings.mention)
+    """Return whether an approver says `retry`, in a comment that was neither edited nor sent by mail."""
+    command = _parse_command(run, turn)
     is_retry = isinstance(command, Command) and command.verb is Verb.RETRY
     return is_retry and not (turn.edited or turn.by_mail) and run.may_approve(turn)
 
 
-# --- Who may say what on a thread, by their role, and how often (docs/commands.md) -----------------------------------
-# Some commands do not need the right to ask: people who may approve can approve, and people can stop what they asked
-# for.
+# --- Who may say what on a thread, by their role, and how often (docs/commands.md)
 
 
 def may_act(run: ThreadRun, turn: Turn) -> bool:
@@ -199,14 +172,10 @@ def may_command(run: ThreadRun, turn: Turn, verb: Verb) -> bool:
         case Verb.APPROVE | Verb.REJECT | Verb.BUDGET | Verb.MODE:
             return run.may_approve(turn)
         case Verb.STOP | Verb.FINISH | Verb.RETRY:
-            return (turn.role or Role.NONE) >= Role.WRITE or turn.actor.id in _requesters(run.state)
+            requesters = (entry.said.actor.id for entry in run.state.request.entries)
+            return (turn.role or Role.NONE) >= Role.WRITE or turn.actor.id in requesters
         case Verb.REVISE | Verb.STATUS | Verb.HELP:
             return run.may_ask(turn)
-
-
-def _requesters(state: ThreadState) -> frozenset[int]:
-    """Return the ids of the people who made the newest request or added to it."""
-    return frozenset(entry.said.actor.id for entry in state.request.entries)
 
 
 async def is_over_quota(run: ThreadRun, turn: Turn, *, elsewhere: Collection[str] = ()) -> bool:
@@ -217,18 +186,13 @@ async def is_over_quota(run: ThreadRun, turn: Turn, *, elsewhere: Collection[str
     limit = run.settings.ask_per_day
     if not limit:
         return False
-    here = {*elsewhere, *(f"{run.location.thread}/{key}" for key in _asked_here(run.state, turn))}
-    return len(here) >= limit or len(here | set(await run.dialogue.asked_before(turn))) >= limit
-
-
-def _asked_here(state: ThreadState, turn: Turn) -> set[str]:
-    """Return the keys of the author's other requests on that day, including those of deleted comments."""
     today = turn.actor.id, f"{turn.at:%Y-%m-%d}"
-    return {key for *day, key in state.heard.requests if tuple(day) == today and key != turn.key}
+    here = {key for *day, key in run.state.heard.requests if tuple(day) == today and key != turn.key}
+    asked = {*elsewhere, *(f"{run.location.thread}/{key}" for key in here)}  # also by comments that were deleted
+    return len(asked) >= limit or len(asked | set(await run.dialogue.asked_before(turn))) >= limit
 
 
-# --- Intake: takes in what people said since the journal's last turn, and continues what was interrupted -------------
-# Rules
+# --- Takes in what people said since the journal's last turn, and continues what was interrupted
 # - People who may act are heard first. People who may not ask get a reaction and no reply, and only a few a day.
 # - Every accepted turn is acknowledged at once. A command is one line of a comment that nobody ever edited.
 # - A turn that arrives while the bot works is noted. If that work was approved, the turn is kept for afterward.
@@ -239,8 +203,6 @@ def _asked_here(state: ThreadState, turn: Turn) -> set[str]:
 _ENDS: Final = {Verb.STOP: frozenset(ON_ENTER), Verb.FINISH: frozenset({Stage.EXECUTING})}
 """Stages in which there is something to stop, or to finish."""
 _INTERRUPTED: Final = frozenset({Stage.STOPPED, Stage.FAILED, Stage.LIMIT, Stage.STALE, Stage.EXPIRED})
-
-
 _POSTS: Final = frozenset({"issue", "comment", "review"})
 """How the keys of what people wrote begin."""
 SIGNS_A_DAY: Final = 20
@@ -318,7 +280,6 @@ def _oldest_waiting(state: ThreadState, waiting: Sequence[Turn]) -> str | None:
 
 
 def _may_speak(run: ThreadRun, turn: Turn) -> bool:
-    """Return whether the turn's author may say this here."""
     command = _parse_command(run, turn)
     return run.may_ask(turn) or (isinstance(command, Command) and may_command(run, turn, command.verb))
 
@@ -378,8 +339,7 @@ def _asked_already(state: ThreadState, mark: Turn) -> bool:
 
 def _parse_command(run: ThreadRun, turn: Turn) -> Command | UnknownCommand | None:
     """Find the command of a turn, which is its first line."""
-    lines = turn.text.split("\n", 1)
-    return parse(lines[0], run.settings.mention)
+    return parse(turn.text.split("\n", 1)[0], run.settings.mention)
 
 
 def _is_command(command: Command | UnknownCommand | None) -> bool:
@@ -414,12 +374,12 @@ async def _refuse_over_quota(run: ThreadRun, turn: Turn) -> None:
         await _note(run, replace(_heard(turn, owes), quota=day))
 
 
-async def _begin(run: ThreadRun, request: JournaledTurn, beside: Hidden | None = None) -> None:
+async def _begin(run: ThreadRun, said: JournaledTurn, beside: Hidden | None = None) -> None:
     """Begin a request. If the round's pull request is closed, a new round begins with it (PR2)."""
-    start = await find_start(run)
-    if start.closes_round and Move.CLOSED in TRANSITIONS[run.state.stage]:
+    request, is_round_over = await new_request(run, said, beside)
+    if is_round_over and Move.CLOSED in TRANSITIONS[run.state.stage]:
         await run.append(Closed())
-    await run.append(start.request(request, beside))
+    await run.append(request)
 
 
 async def _command(run: ThreadRun, turn: Turn, command: Command) -> None:
@@ -534,8 +494,5 @@ def _heard(turn: Turn, owes: str = "") -> Heard:
 
 def _resume_move(state: ThreadState, turn: JournaledTurn | None = None) -> Resumed | Retried:
     """Return the move that continues approved work, or that plans again if there is none."""
-    return (
-        Resumed(said=turn)
-        if state.has_approved_work and Move.RESUMED in TRANSITIONS[state.stage]
-        else Retried(said=turn)
-    )
+    can_resume = state.has_approved_work and Move.RESUMED in TRANSITIONS[state.stage]
+    return Resumed(said=turn) if can_resume else Retried(said=turn)

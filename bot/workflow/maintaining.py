@@ -32,16 +32,15 @@ from bot.core.thread.entry_step import NEVER
 from bot.core.thread.state import ThreadState
 from bot.core.turn import Actor, ActorKind, Turn
 from bot.ports import Toolhost
-from bot.workflow.intake import find_start, is_over_quota
+from bot.workflow.intake import is_over_quota, new_request
 from bot.workflow.outbox import post_replies
 from bot.workflow.thread_run import ThreadRun
 from bot.workflow.verification import call_bash, command_sandbox, hear_output
 
-# --- Runs the check of a scheduled task, and returns whether there may be something to do (MT4) ----------------------
-# Rules
+# --- Runs the check of a scheduled task, and returns whether there may be something to do (MT4)
 # - A check is a shell command, or ``github:NAME``. A command runs in the sandbox, on a checkout that is discarded.
 # - Exit code 0 without output means that there is nothing to do, and exit code 75 that the check could not run.
-# - The output of a check that asks GitHub, or that can reach a host, counts as strangers' words (`core.entrances`).
+# - The output of a check that asks GitHub, or that can reach a host, counts as strangers' words (`core.brief`).
 # - A check that could not run, does not end, or prints too much has a problem, and begins no session.
 
 PRINTED_SHOWN: Final = 10_000
@@ -115,7 +114,6 @@ def _first_lines(printed: str) -> str:
 
 
 async def _ask_github(run: ThreadRun, check: str) -> CheckResult:
-    """Run a check that asks GitHub: ``github:NAME --option value ...``."""
     try:
         name, options = parse_github_check(check)
         printed = await run.tasks.run_check(name, options, run.location.base)
@@ -125,8 +123,7 @@ async def _ask_github(run: ThreadRun, check: str) -> CheckResult:
     return CheckResult(found=bool(printed), printed=_first_lines(printed), strangers=strangers)
 
 
-# --- Maintaining: takes in the due times of a scheduled task, on the thread of its tracking issue (MT1-MT4) ----------
-# Rules
+# --- Takes in the due times of a scheduled task, on the thread of its tracking issue (MT1-MT4)
 # - An occurrence is journaled before anything else happens, and only right after the entries that were read. If two
 #   processes find it due, the second one gets Conflict (`_journal_due`).
 # - An occurrence is open until it begins as a request or is journaled as ended. If a process dies in between, the next
@@ -210,7 +207,7 @@ async def _quota_reason(run: ThreadRun, occurrence: Occurrence, elsewhere: Colle
 
 
 def _person_who_ticked(state: ThreadState, occurrence: Occurrence) -> Actor | None:
-    """Return the person who asked for an occurrence by a tick, from its entry, or None."""
+    """Return the person who asked for an occurrence by a tick, or None."""
     row = state.task.occurrence(occurrence.key) if state.task is not None else None
     return Actor(row.by_id, row.by) if row is not None and row.by_id else None
 
@@ -265,11 +262,10 @@ async def _request(run: ThreadRun, task: ScheduledTask, occurrence: Occurrence, 
         await run.append(Closed())
     asks = checked.strangers or not task.standing
     decided = () if run.state.task is None else run.state.task.decided if asks else run.state.task.seen_decided
-    bot = Actor(run.policy.bot, run.settings.mention.removeprefix("@"), ActorKind.BOT)
     now, text = run.clock.now(), _text(task, occurrence, checked.printed, decided)
     by = _person_who_ticked(run.state, occurrence)
     editors = (by.id,) if by is not None else ()
-    turn = JournaledTurn(occurrence.key, bot, text, now, bool(checked.printed), checked.strangers, editors)
+    turn = JournaledTurn(occurrence.key, _bot(run), text, now, bool(checked.printed), checked.strangers, editors)
     await run.append(Requested(said=turn, base=place.base, title=tracking_title(task.name)))
 
 
@@ -294,11 +290,15 @@ def _text(task: ScheduledTask, occurrence: Occurrence, printed: str, decided: Se
     return "\n\n".join(parts)
 
 
+def _bot(run: ThreadRun) -> Actor:
+    return Actor(run.policy.bot, run.settings.mention.removeprefix("@"), ActorKind.BOT)
+
+
 async def _end(run: ThreadRun, occurrence: Occurrence, outcome: str) -> None:
     await run.note(OccurrenceEnded(key=occurrence.key, outcome=outcome))
 
 
-# --- Fixing: takes in red required checks of the bot's own pull request, on the thread of that pull request (MT9)
+# --- Takes in red required checks of the bot's own pull request, on the thread of that pull request (MT9)
 # Such a turn is the bot's own request: it leads to a plan that waits for people, like any other. The checks' output is
 # data for the planner. Nobody has read it, so the execution session does not get this request (`foreign`).
 
@@ -318,16 +318,15 @@ async def request_fix(run: ThreadRun) -> None:
         return
     head, now = run.location.base, run.clock.now()
     key = turn_key(head)
-    bot = Actor(run.policy.bot, run.settings.mention.removeprefix("@"), ActorKind.BOT)
     if turns_begun(run.state.heard.seen) == MOST_TURNS:
         owes = stop_text(red, run.settings.mention)
-        await run.note(Heard(said=JournaledTurn(key, bot, "", now), owes=owes))
+        await run.note(Heard(said=JournaledTurn(key, _bot(run), "", now), owes=owes))
         await post_replies(run)
         return
     text = request_text(head, red, as_data(report))
-    start = await find_start(run)
-    said = JournaledTurn(key, bot, text, now, foreign=True, strangers=Entrance.RED_CHECKS.brings_strangers)
-    await run.append(start.request(said))
+    said = JournaledTurn(key, _bot(run), text, now, foreign=True, strangers=Entrance.RED_CHECKS.brings_strangers)
+    request, _ = await new_request(run, said)
+    await run.append(request)
 
 
 def _may_request_fix(run: ThreadRun) -> bool:

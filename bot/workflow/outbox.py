@@ -10,7 +10,6 @@ from bot.core.comment import EXECUTION_OVER
 from bot.core.errors import PlangateError
 from bot.core.gate import AT_WORK, Stage
 from bot.core.moves import Answered, Published, Stopped
-from bot.core.names import thread_ref
 from bot.core.notes import Folded, Heard, Noticed, Told
 from bot.core.thread.heard import UnpostedText
 from bot.core.transcript import all_messages, todos_of
@@ -18,7 +17,7 @@ from bot.core.turn import Acknowledgment
 from bot.workflow.main_session import checkout, end_stopped_planning, read_transcript, work_session
 from bot.workflow.thread_run import ThreadRun
 
-# --- Posts the texts that journal entries owe to people, each exactly once (PR3, E1) ---------------------------------
+# --- Posts the texts that journal entries owe to people, each exactly once (PR3, E1)
 # Two processes may work on one thread at a time: a check, and a reader of comments meanwhile. So that nothing is posted
 # twice, each posts the replies to the turns that it journaled, and only the check posts what moves owe. If a reader
 # died, a later check posts its replies. If a job died, the first job that takes the thread over posts what is left.
@@ -68,14 +67,11 @@ async def _progress_so_far(run: ThreadRun) -> str:
     return reply_text.work_so_far(todos, paths, run.state.costs.total_usd)
 
 
-# --- Answers, once, each approval that cannot take effect and would otherwise get no reply (PR3, A5) -----------------
-# - A further request makes the waiting plan invalid. If no new plan replaces it, its comment is folded.
-# - While the configuration has a mistake, no approval takes effect.
-# - While the journal cannot be read, no earlier decision counts.
+# --- Answers, once, each approval that cannot take effect and would otherwise get no reply (PR3, A5)
 
 
 async def notice_void_plan(run: ThreadRun) -> None:
-    """Fold a plan that is no longer valid and was not replaced, and answer people who approve it anyway."""
+    """Fold a plan that a further request made invalid and none replaced, and answer people who approve it anyway."""
     if not run.state.has_void_plan:
         return
     if run.state.plan.voided is not None and run.state.plan.voided.folded is None:
@@ -86,7 +82,7 @@ async def notice_void_plan(run: ThreadRun) -> None:
 
 
 async def _fold_void_plans(run: ThreadRun) -> None:
-    """Fold the comments that show such a plan: the journaled one, and one that was posted as the request came."""
+    """Fold the comment that is journaled, and one that was posted as the request came."""
     current = run.state.plan.comment if run.state.plan.awaits_decision else ""
     comments = [current, *[await run.dialogue.find_plan_comment(ask) for ask in run.state.unconfirmed_asks]]
     plans = [comment for comment in comments if comment]
@@ -96,16 +92,11 @@ async def _fold_void_plans(run: ThreadRun) -> None:
 
 
 async def notice_configuration_error(run: ThreadRun) -> None:
-    """Answer people who approve a plan while the configuration has a mistake."""
+    """Answer people who approve a plan while the configuration has a mistake, so that none takes effect."""
     if run.state.stage is not Stage.AWAITING_APPROVAL:
         return
     owes = reply_text.approval_on_hold(run.state.plan.current, run.settings.refusal)
     await _answer_approval(run, None, owes=owes)
-
-
-async def notice_unreadable_journal(run: ThreadRun) -> None:
-    """Post once that the thread's journal cannot be read and that nothing decided there counts."""
-    await notice_without_journal(run, reply_text.unreadable(thread_ref(run.location.thread)))
 
 
 async def notice_without_journal(run: ThreadRun, text: str) -> None:

@@ -34,8 +34,6 @@ from bot.workflow.main_session import (
 )
 from bot.workflow.thread_run import ThreadRun
 
-# --- Planning: a session in plan mode that ends with a plan, an answer, or a limit -----------------------------------
-
 REQUEST_LIMIT: Final = 20_000
 """Characters of a request that the planner reads; the middle of a longer one is cut (K7)."""
 MORE_WAS_SAID = "People said more while you planned. Take it into your plan, and hand that in."
@@ -146,7 +144,7 @@ def _task_texts(handed_in: SubmittedPlan) -> Iterator[str]:
 
 
 def _task(state: ThreadState) -> str:
-    """Return the task for the planner: the request, and the plan that it revises."""
+    """Return the request, and the plan that it revises."""
     parts = [cut_middle(state.request.turn.text, REQUEST_LIMIT)]
     if (last := state.plan.newest) is not None:
         notes = f"\n\nIts notes:\n\n{last.notes}" if last.notes else ""
@@ -195,7 +193,7 @@ async def _record_targets(run: ThreadRun, plan: PlanDocument) -> PlanDocument:
     )
 
 
-# --- Posts the plan exactly once, records where, and marks earlier plan comments as outdated -------------------------
+# --- Posts the plan exactly once, records where, and marks earlier plan comments as outdated
 
 
 async def propose_plan(run: ThreadRun) -> Proposed:
@@ -220,8 +218,7 @@ async def propose_plan(run: ThreadRun) -> Proposed:
 async def wait_for_session(run: ThreadRun) -> Stopped | None:
     """Show on the thread that its session waits and return None; or return the move that stops the work instead.
 
-    The text is in the progress comment of the ask, which the session edits later, so every check shows it in the same
-    comment.
+    The text is in the progress comment of the ask, which the session edits later.
     """
     if (stop := await stop_move_while_waiting(run)) is not None:
         return stop

@@ -36,13 +36,12 @@ from bot.workflow.outbox import post_replies
 from bot.workflow.thread_run import ThreadRun
 from bot.workflow.verification import leftovers
 
-# --- Asks, before a plan is made and before work begins, whether its result can be published (CL1) -------------------
-# What cannot succeed is said at once, before anything is spent. Money and the state of the thread have their own checks
-# beside this one (`engine.py`). A scheduled task may need no branch, so only its plan tells.
-
 
 async def hindrance_move(run: ThreadRun) -> Failed | None:
-    """Return the move that ends work that could not be published, and tells people why; None if nothing hinders it."""
+    """Return the move that ends work that could not be published, and tells people why; None if nothing hinders it.
+
+    Asked before a plan is made, though not of a scheduled task, which may need no branch, and before work begins (CL1).
+    """
     state = run.state
     may_push = state.plan.current.changes_files if state.stage is Stage.EXECUTING else state.task is None
     if state.waits_for_session or not may_push:
@@ -55,9 +54,6 @@ async def hindrance_move(run: ThreadRun) -> Failed | None:
     if not found:
         return None
     return Failed(detail=" ".join(found), owes=reply_text.cannot_publish(found, run.settings.mention))
-
-
-# --- Pushes the work, and ensures its pull request and receipt -------------------------------------------------------
 
 
 async def publish_work(run: ThreadRun) -> MoveEvent | None:
@@ -184,7 +180,6 @@ async def _earlier_push(run: ThreadRun) -> PushedWork | None:
 
 
 def _verdict(state: ThreadState) -> Verdict:
-    """Return the journaled verdict under which the work was pushed."""
     return Verdict(VerdictOutcome.APPROVED, tuple(Actor(0, login) for login in state.approval.current.by))
 
 
@@ -272,7 +267,7 @@ def _pull(run: ThreadRun, pushed: PushedWork, verdict: Verdict, *, receipt: str)
     )
 
 
-# --- Carries out the approved operations on issues, each once, and reports their results (MT7) -----------------------
+# --- Carries out the approved operations on issues, each once, and reports their results (MT7)
 
 
 async def _carry_out(run: ThreadRun) -> bool:
@@ -300,7 +295,6 @@ async def _finish_operations(run: ThreadRun) -> Delivered | None:
 
 
 def _operations_report(state: ThreadState) -> str:
-    """Return the results of the plan's operations as a table."""
     outcomes = [finished.outcome for finished in state.work.finished_operations]
     return f"The approved operations:\n\n{comment.operation_table(state.plan.current.operations, outcomes)}"
 

@@ -27,7 +27,7 @@ from bot.core.turn import Askers, Turn
 from bot.core.work import ThreadLocation
 from bot.ports import CheckAccess, Clock, Dialogue, Journal, Pulls, Receipts, RepositoryRules, TaskAccess, Workspace
 
-# --- The journal of one thread: the fold over it, and the fence of one check ----------------------------------------
+# --- The journal of one thread: the fold over it, and the fence of one check
 
 THREADS: Final = 1_000
 """Number of cached threads: those that were read last. Any other journal is folded from its start."""
@@ -123,7 +123,7 @@ class ThreadJournal:
         return Conflict("another job works on this thread", where=f"#{self.thread}", fix="try again")
 
 
-# --- The run ---------------------------------------------------------------------------------------------------------
+# --- The run
 
 
 async def do_nothing() -> None:

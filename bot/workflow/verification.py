@@ -4,7 +4,7 @@ import hashlib
 import math
 import re
 import secrets
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from bot.agent.permissions.plan_mode import pending_plan_call
 from bot.agent.prompts import reminder_text
 from bot.agent.session import Session
 from bot.agent.subagents.assignment import subagents_of
-from bot.core.brief import ExecutionBrief, Words, escape_harness_markup
+from bot.core.brief import escape_harness_markup
 from bot.core.checks import (
     FAILING,
     OUTSIDE,
@@ -28,8 +28,6 @@ from bot.core.checks import (
     state_of,
 )
 from bot.core.errors import Misconfigured, PlangateError, Refused
-from bot.core.markdown.elements import code
-from bot.core.moves import Requested
 from bot.core.names import SessionId
 from bot.core.network import Network, reachable_hosts
 from bot.core.notes import Prepared
@@ -37,15 +35,14 @@ from bot.core.thread.state import ThreadState
 from bot.core.transcript import Json, Line, all_messages, commands_of, notes_of
 from bot.core.work import Checkout
 from bot.ports import Access, Toolhost, ToolOutput
-from bot.workflow.intake import addition_text, pull_number
 from bot.workflow.main_session import checkout, journal_network, read_transcript, run_until_moved, toolhost
 from bot.workflow.thread_run import ThreadRun
 
-# --- Runs commands that people chose, in the sandbox, and lists those that agents ran by themselves ------------------
+# --- Runs commands that people chose, in the sandbox, and lists those that agents ran by themselves
 
 TAIL: Final = 2_000
 """Characters of a command's output that are kept."""
-MOST: Final = 50
+MOST_COMMANDS: Final = 50
 """Most commands of agents that are kept."""
 _ENDING: Final = 30.0
 """Seconds that ending a command may take after it ran out of time."""
@@ -55,7 +52,7 @@ async def commands_run(run: ThreadRun, session: SessionId) -> list[Json]:
     """Return the commands that a session and its sub-agents ran: agent, command (redacted), exit_code, output_sha256.
 
     They are taken from the transcripts. Commands that only read are left out. Of each command the last run counts, and
-    only the last MOST commands are returned.
+    only the last MOST_COMMANDS are returned.
     """
     from bot.agent.permissions.shell_policy import is_read_only
 
@@ -70,7 +67,7 @@ async def commands_run(run: ThreadRun, session: SessionId) -> list[Json]:
                 digest = hashlib.sha256(output.encode("utf-8", "surrogatepass")).hexdigest()
                 row = {"agent": agent, "command": redacted, "exit_code": exit_code, "output_sha256": digest}
                 ran[agent, command] = row
-    return [*ran.values()][-MOST:]
+    return [*ran.values()][-MOST_COMMANDS:]
 
 
 async def _lines(run: ThreadRun, session: SessionId) -> tuple[Line, ...]:
@@ -138,17 +135,15 @@ async def run_commands(run: ThreadRun, host: Toolhost, commands: Iterable[str], 
 
 
 # --- Runs the set-up commands of the default branch's configuration, which make a checkout ready for approved work
-# Rules
 # - They run in a sandbox after a plan was approved, and can reach the hosts that both it and the configuration name
 #   (N1a). The plan always includes the configuration's hosts, so that its approvers see them.
 # - They run once in each checkout. The session, its sub-agents, and the checks find the files that they leave.
 # - Files that they leave and that git does not ignore are not published, unless the work changed them too.
 
 KEY: Final = "sandbox.setup in .github/plangate.yml"
-
+MOST_LEFTOVERS: Final = 50
 """Files that git does not ignore and that set-up commands may leave."""
-SHOWN: Final = 500
-
+_SHOWN: Final = 500
 _MARK: Final = ".git/plangate-prepared"
 """The file in a checkout that records which commands ran. A session that writes to it harms only that checkout."""
 _LEFT: Final = """git ls-files -z --modified --others --exclude-standard | sort -zu | xargs -0r sh -c '
@@ -167,7 +162,7 @@ def hosts(run: ThreadRun) -> tuple[str, ...]:
 
 
 async def prepare(run: ThreadRun) -> bool:
-    """Prepare the checkout, and return True; False if the thread was moved meanwhile.
+    """Run the set-up commands in a checkout that has not had them. Return False if the thread was moved meanwhile.
 
     Raises Misconfigured if a command fails, or leaves too many files that git does not ignore.
     """
@@ -182,48 +177,44 @@ def leftovers(state: ThreadState) -> dict[str, str]:
 
 
 async def _run_setup(run: ThreadRun) -> bool:
-    """Run the commands in a checkout that has not had them, and return True."""
     tree = await checkout(run)
     async with command_sandbox(run, tree, "setup", hosts=hosts(run)) as host:
         mark = hashlib.sha256("\n".join(run.settings.setup).encode()).hexdigest()
         if await _command_output(host, tree, f"cat {_MARK}") != mark:
-            await _run(run, host, tree=tree)
+            results = [await _run_setup_command(run, host, command, tree) for command in run.settings.setup]
+            if run.state.request.setup is None:  # no work was done yet: the commands caused every difference
+                await _journal_leftovers(run, await _command_output(host, tree, _LEFT), results)
             await _command_output(host, tree, f"printf %s {mark} > {_MARK}")
     return True
 
 
-async def _run(run: ThreadRun, host: Toolhost, *, tree: Checkout) -> None:
-    """Run the commands one after the other, and journal their results and what they left."""
-    results = []
-    for command in run.settings.setup:
-        facts, _ = await run_command(run, host, command, below=tree.shown_as)
-        results.append(facts)
-        if facts["exit_code"] != 0:
-            output = " ".join(facts["output"].split())[-SHOWN:]
-            raise Misconfigured(f"the set-up command {command!r} failed: {output}", where=KEY, fix="fix it, then retry")
-    if run.state.request.setup is None:  # no work was done yet: the set-up commands caused every difference
-        lines = _LINE.findall(await _command_output(host, tree, _LEFT))
-        leftover = {path: blob for blob, path in lines}
-        if len(leftover) > MOST:
-            some = ", ".join([*leftover][:3])
-            what = f"the set-up commands left {len(leftover)} files that git does not ignore ({some} ...)"
-            raise Misconfigured(what, where=KEY, fix="add them to .gitignore, then retry")
-        await run.beside().note(Prepared(commands=tuple(results), left=leftover))
+async def _run_setup_command(run: ThreadRun, host: Toolhost, command: str, tree: Checkout) -> Json:
+    facts, _ = await run_command(run, host, command, below=tree.shown_as)
+    if facts["exit_code"] != 0:
+        output = " ".join(facts["output"].split())[-_SHOWN:]
+        raise Misconfigured(f"the set-up command {command!r} failed: {output}", where=KEY, fix="fix it, then retry")
+    return facts
+
+
+async def _journal_leftovers(run: ThreadRun, listed: str, results: Sequence[Json]) -> None:
+    left = {path: blob for blob, path in _LINE.findall(listed)}
+    if len(left) > MOST_LEFTOVERS:
+        some = ", ".join([*left][:3])
+        what = f"the set-up commands left {len(left)} files that git does not ignore ({some} ...)"
+        raise Misconfigured(what, where=KEY, fix="add them to .gitignore, then retry")
+    await run.beside().note(Prepared(commands=tuple(results), left=left))
 
 
 async def _command_output(host: Toolhost, tree: Checkout, command: str) -> str:
-    """Return the output of a command in the checkout's folder."""
     return (await host.call("Bash", {"command": f"cd {quote(tree.shown_as)} && {command}"})).text
 
 
-# --- Runs the checks before the work and after it, and hands failing work back to its session (K4, K5) ---------------
-# Rules
+# --- Runs the checks before the work and after it, and hands failing work back to its session (K4, K5)
 # - The checks are the plan's commands and `execution.verify`. After the work they run on a frozen copy of it, in a
 #   sandbox of their own: what they write is not published, and publishing refuses another tree (G3a).
 # - Before the work they run on a copy of the untouched checkout, and take at most a part of the session's time.
-# - The transcript is the source of truth. It keeps the results before the work, and counting its messages tells how
-#   often
-#   work was handed back. After a crash anywhere, the next process verifies again and hands nothing back twice.
+# - The transcript is the source of truth: it keeps the results before the work, and tells how often work was handed
+#   back. After a crash anywhere, the next process verifies again and hands nothing back twice.
 # - A check that failed before the work and is not a command of the plan is never handed back, nor one that the sandbox
 #   cannot run.
 
@@ -262,10 +253,7 @@ def check_commands(run: ThreadRun) -> tuple[str, ...]:
 
 
 async def measure_baseline(run: ThreadRun, session: Session) -> bool:
-    """Run the checks on the untouched checkout, once in a session, and keep their results in the transcript.
-
-    Return True.
-    """
+    """Run the checks on the untouched checkout, once in a session, and keep their results in the transcript."""
     commands = check_commands(run)
     if not commands or not _is_untouched(session) or _baseline(await read_transcript(run, session.id)) is not None:
         return True
@@ -349,7 +337,7 @@ def _to_repair(state: ThreadState, verified: Verification) -> list[Json]:
 
 
 def _reminder_beginnings(message: Json) -> list[str]:
-    """List the kinds of this module's reminders in a message, each by the words with which it begins."""
+    """List how the reminders in a message begin that hand work back."""
     if message["role"] != "user" or isinstance(message["content"], str):
         return []
     texts = [str(block.get("text", "")) for block in message["content"]]
@@ -377,59 +365,4 @@ def _outside(state: ThreadState, paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _sandbox(run: ThreadRun, copy: Checkout) -> AbstractAsyncContextManager[Toolhost]:
-    """Return a separate sandbox on a copy. It can reach the hosts that approved work may reach."""
     return command_sandbox(run, copy, Path(copy.path).parent.name, hosts=hosts(run))
-
-
-# --- Builds the brief with which an execution session starts (K1) ----------------------------------------------------
-# Rules: the session gets only words of people who may ask, if nobody edited them since. It does not get the planner's
-# session, what the planner read, or other people's words.
-
-
-def execution_brief(run: ThreadRun) -> ExecutionBrief:
-    """Return the brief of a new session of approved work."""
-    request, *added = _unedited_requests(run.state)
-    others = [*added, *_answers(run.state)]
-    additions = [words for words in others if words is not None]
-    return ExecutionBrief(
-        run.state.plan.current,
-        request,
-        additions,
-        withheld=len(others) - len(additions),
-        checks=check_commands(run),
-        repairs=run.settings.repairs,
-        result=_result_place(run),
-    )
-
-
-def _unedited_requests(state: ThreadState) -> Iterator[Words | None]:
-    """Yield the request and the additions made before the plan, in order; None for each that the session may not get.
-
-    A request that only repeats those before it, as `retry` makes it, is left out.
-    """
-    repeated = ""
-    for entry in state.request.entries:
-        turn, is_request = entry.said, isinstance(entry, Requested)
-        if is_request and turn.text == repeated:
-            continue
-        repeated = turn.text if is_request else f"{repeated}\n\n{addition_text(entry)}"
-        yield None if turn.foreign else Words(turn.actor.login, turn.text)
-
-
-def _answers(state: ThreadState) -> Iterator[Words | None]:
-    """Yield the answers to the questions of these requests' planners; None for each that the session may not get."""
-    requests = {entry.said.key for entry in state.request.entries if isinstance(entry, Requested)}
-    for answer in state.question.planner_answers:
-        if answer.request in requests:
-            yield None if answer.edited else Words(answer.login, answer.text, answer.question)
-
-
-def _result_place(run: ThreadRun) -> str:
-    """Return what happens to the result of the work, and where people see it."""
-    thread, number = run.location.thread, pull_number(run)
-    new = f"a commit on a new branch, and a pull request to {code(run.location.default_branch)} that closes #{thread}"
-    where = f"a commit on the branch of pull request #{number}" if number else new
-    return (
-        f"What you leave in the checkout becomes {where}; the harness makes them. Your last message is shown there as "
-        "the summary: what was done, how it was checked, what differs from the plan."
-    )
