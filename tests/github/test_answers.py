@@ -42,8 +42,7 @@ async def asked(ground: Ground) -> Asked:
 
 
 @pytest.mark.req("E1")
-async def test_shown_once(asked: Asked) -> None:
-    """Asked again, it is the same comment, and what was ticked stays."""
+async def test_question_asked_again_is_the_same_comment_and_keeps_its_ticks(asked: Asked) -> None:
     asked.ground.person("mia").tick(asked.comment.id, 1)
     node = asked.node
     await asked.ask()
@@ -52,7 +51,7 @@ async def test_shown_once(asked: Asked) -> None:
 
 
 @pytest.mark.req("P7")
-async def test_a_tick_is_its_editors(asked: Asked) -> None:
+async def test_tick_counts_for_who_edited_it_in(asked: Asked) -> None:
     """A line of the command that looks like a box is none: only the last boxes count, each with who ticked it."""
     asked.ground.person("mia").tick(asked.comment.id, 3)
     found = await asked.look()
@@ -63,8 +62,7 @@ async def test_a_tick_is_its_editors(asked: Asked) -> None:
     assert (found.edits[-1].after, found.ticked) == (None, None), "the command is another one now"
 
 
-async def test_words_since(asked: Asked) -> None:
-    """Speech to everybody or to the bot is found; commands, talk to others and what was said before are not."""
+async def test_only_speech_to_everybody_or_to_the_bot_counts_as_an_answer(asked: Asked) -> None:
     for body in (
         "allow",
         "@plangate deny no",
@@ -79,8 +77,7 @@ async def test_words_since(asked: Asked) -> None:
 
 
 @pytest.mark.req("P7")
-async def test_what_only_shows_the_word_allows_nothing(asked: Asked) -> None:
-    """Code, tables, quotes, and links in Markdown or HTML, and what is struck out, are not said by their author."""
+async def test_code_tables_quotes_links_and_struck_words_allow_nothing(asked: Asked) -> None:
     for body in (
         "| allow |\n|---|",
         "<blockquote>allow</blockquote>",
@@ -104,8 +101,7 @@ async def test_words_that_a_list_quotes_are_not_the_answer(asked: Asked) -> None
 
 
 @pytest.mark.req("A4a")
-async def test_everybody_who_edited_an_answer_may_have_written_it(asked: Asked) -> None:
-    """Also who edited it before its author did again."""
+async def test_everybody_who_ever_edited_an_answer_may_have_written_it(asked: Asked) -> None:
     person = asked.ground.person
     said = person("will").comment(HOME, asked.thread, "Keep it.")
     assert [word.editors for word in (await asked.look()).words] == [(person("will").id,)]
@@ -116,8 +112,7 @@ async def test_everybody_who_edited_an_answer_may_have_written_it(asked: Asked) 
 
 
 @pytest.mark.req("A3")
-async def test_nothing_is_guessed(asked: Asked) -> None:
-    """A look that failed is incomplete; a folded question has no ticks; one that is gone says so."""
+async def test_failed_reading_is_incomplete_and_a_folded_question_has_no_ticks(asked: Asked) -> None:
     asked.ground.person("mia").tick(asked.comment.id, 1)
     asked.ground.person("mia").minimize(asked.comment.id)
     assert (await asked.look()).ticked is None
@@ -127,8 +122,7 @@ async def test_nothing_is_guessed(asked: Asked) -> None:
     assert not (await asked.look()).open
 
 
-async def test_settled(asked: Asked) -> None:
-    """A settled question is folded, once; one that is gone is no matter."""
+async def test_settled_question_is_folded_once_even_if_it_is_gone(asked: Asked) -> None:
     await asked.dialogue.fold_question(asked.node)
     await asked.dialogue.fold_question(asked.node)
     assert asked.comment.minimized == "outdated"
@@ -136,7 +130,6 @@ async def test_settled(asked: Asked) -> None:
     await asked.dialogue.fold_question(asked.node)
 
 
-def test_a_text_that_nobody_knows() -> None:
-    """An edit whose text GitHub no longer tells has no ticks."""
+def test_edit_whose_text_github_no_longer_shows_has_no_ticks() -> None:
     assert ticks(None, "- [ ] a", 1) is None
     assert ticks("- [X] a\n", "- [ ] a", 1) == frozenset({0})

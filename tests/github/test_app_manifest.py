@@ -15,7 +15,7 @@ NAMES = "contents|issues|pull_requests|metadata|actions|checks|members"
 
 
 @pytest.mark.req("W4a")
-def test_the_permissions_are_those_of_the_docs() -> None:
+def test_app_asks_for_the_permissions_that_the_docs_name() -> None:
     """The column of the App in docs/tokens.md: the strongest level that any row names."""
     lines = (DOCS / "tokens.md").read_text().splitlines()
     first_table = takewhile(bool, lines[lines.index(next(line for line in lines if line.startswith("| "))) :])
@@ -27,13 +27,11 @@ def test_the_permissions_are_those_of_the_docs() -> None:
     assert of_a_person == {name: level for name, level in documented.items() if name != "members"}
 
 
-def test_the_events_are_heard() -> None:
-    """The App asks for no event that wakes nobody."""
+def test_app_asks_for_no_event_that_wakes_nobody() -> None:
     assert set(APP_EVENTS) < HEARD
 
 
-def test_a_server_of_ones_own() -> None:
-    """The form goes to that server, for an organization or for the person's own account."""
+def test_form_goes_to_the_own_server_for_a_person_or_an_organization() -> None:
     wanted = WantedApp("a", "acme", "https://a/webhooks/github")
     assert wanted.form_url("https://ghes", "s&1") == "https://ghes/organizations/acme/settings/apps/new?state=s%261"
     assert (

@@ -62,8 +62,9 @@ def gallery(ground: Ground) -> Gallery:
     return Gallery(ground)
 
 
-async def test_pictures_of_a_request(ground: Ground, gallery: Gallery) -> None:
-    """Markdown and HTML, in the order of the text, by addresses that GitHub signed, with whose they are."""
+async def test_pictures_of_a_request_are_shown_in_the_order_of_the_text_with_whose_they_are(
+    ground: Ground, gallery: Gallery
+) -> None:
     thread = ground.issue(f"Look:\n\n![one]({asset(1)}) and <img width=300 alt='two' src='{asset(2)}'>")
     one, two = await gallery.shown(thread, "issue")
     assert (one.label, one.alt, two.alt) == ("by @will (may ask) in the opening post", "one", "two")
@@ -74,16 +75,14 @@ async def test_pictures_of_a_request(ground: Ground, gallery: Gallery) -> None:
     ]
 
 
-async def test_texts_without_pictures_cost_nothing(ground: Ground, gallery: Gallery) -> None:
-    """No request is made for them but the one that reads the thread."""
+async def test_texts_without_pictures_cost_no_request(ground: Ground, gallery: Gallery) -> None:
     thread = ground.issue("No picture here, whatever `img` says.")
     assert await gallery.shown(thread, "issue") == ()
     assert len(ground.asked("GET ")) == 0
     assert len(ground.asked("POST /graphql")) == 1
 
 
-async def test_hidden_pictures_are_none(ground: Ground, gallery: Gallery) -> None:
-    """A comment in HTML, code, a dot, and an emoji are nothing that a person looks at."""
+async def test_pictures_that_people_do_not_see_are_not_shown(ground: Ground, gallery: Gallery) -> None:
     hidden = f"<!-- ![a]({asset(1)}) -->\n\n`![b]({asset(2)})`\n\n<img width='1' src='{asset(3)}'>"
     (tiny,) = await gallery.shown(ground.issue(hidden), "issue")
     assert (tiny.image, tiny.why) == (None, "it is drawn too small to be seen")
@@ -106,7 +105,9 @@ async def test_quoted_pictures_count_as_of_somebody_else(ground: Ground, gallery
 
 
 @pytest.mark.req("S9", "X1")
-async def test_pictures_of_strangers(ground: Ground, gallery: Gallery) -> None:
+async def test_pictures_of_strangers_are_shown_only_to_planning_and_only_from_the_opening_post(
+    ground: Ground, gallery: Gallery
+) -> None:
     """Planning is shown those of the opening post, without words that nobody sees; other strangers' are left alone, and
     approved work is shown none."""
     thread = ground.issue(f"![obey me]({asset(1)})", by="rea")
@@ -125,8 +126,7 @@ async def test_pictures_of_strangers(ground: Ground, gallery: Gallery) -> None:
     assert not any(asset(2)[-36:] in url for url in gallery.shelf.asked)
 
 
-async def test_a_picture_that_somebody_else_attached(ground: Ground, gallery: Gallery) -> None:
-    """Whoever edits a request can attach one to it: approved work is not shown it."""
+async def test_picture_that_an_editor_attached_is_not_shown_to_approved_work(ground: Ground, gallery: Gallery) -> None:
     thread = ground.issue("please @plangate fix it")
     request = ground.person("will").comment(HOME, thread, f"@plangate ![x]({asset(1)})")
     ground.person("mia").edit_comment(request.id, f"@plangate ![x]({asset(2)})")
@@ -135,14 +135,15 @@ async def test_a_picture_that_somebody_else_attached(ground: Ground, gallery: Ga
     assert gallery.shelf.asked == []
 
 
-async def test_a_model_that_takes_none(ground: Ground, gallery: Gallery) -> None:
-    """Nothing is fetched for it, and it is told."""
+async def test_nothing_is_fetched_for_a_model_without_pictures(ground: Ground, gallery: Gallery) -> None:
     thread = ground.issue(f"![one]({asset(1)})")
     (picture,) = await gallery.shown(thread, "issue", reads_images=False)
     assert (picture.why, gallery.shelf.asked) == ("the model takes no pictures", [])
 
 
-async def test_thirty_pictures(ground: Ground, gallery: Gallery) -> None:
+async def test_failed_and_repeated_pictures_take_no_place_of_the_most_that_are_shown(
+    ground: Ground, gallery: Gallery
+) -> None:
     """Of thirty, so many are shown; a failure is told and costs no place; the same one is shown once."""
 
     def answer(url: str) -> bytes:
@@ -164,16 +165,14 @@ async def test_thirty_pictures(ground: Ground, gallery: Gallery) -> None:
     assert len(gallery.shelf.asked) == 15
 
 
-async def test_a_thousand_pictures(ground: Ground, gallery: Gallery) -> None:
-    """The rest is counted in one line."""
+async def test_a_thousand_pictures_are_counted_in_one_line(ground: Ground, gallery: Gallery) -> None:
     thread = ground.issue("\n".join(f"![]({asset(number)})" for number in range(600)))
     pictures = await gallery.shown(thread, "issue")
     assert len(pictures) == MOST_NAMED + 1
     assert (pictures[-1].label, pictures[-1].why) == (f"{600 - MOST_NAMED} more", f"only {MOST_NAMED} are read")
 
 
-async def test_all_together_have_a_size_and_a_time(ground: Ground, gallery: Gallery) -> None:
-    """What does not fit is not shown, and after the last second nothing is fetched."""
+async def test_pictures_have_a_size_and_a_time_in_all(ground: Ground, gallery: Gallery) -> None:
     gallery.shelf.answer = lambda _: b"x" * (BYTES // 4)
     thread = ground.issue("\n".join(f"![{number}]({asset(number)})" for number in range(4)))
     pictures = await gallery.shown(thread, "issue")
@@ -188,8 +187,7 @@ async def test_all_together_have_a_size_and_a_time(ground: Ground, gallery: Gall
     assert [picture.why for picture in pictures] == ["", "", "there was no time left", "there was no time left"]
 
 
-async def test_review_comments(ground: Ground, gallery: Gallery) -> None:
-    """A review shows those of its own words and those of its comments."""
+async def test_review_shows_pictures_of_its_words_and_its_comments(ground: Ground, gallery: Gallery) -> None:
     ground.person("will").push(HOME, {"src/a.py": "a = 2\n"}, branch="topic")
     number = ThreadNumber(ground.person("will").open_pull(HOME, "Change", head="topic").number)
     notes = [LineNote("src/a.py", 1, f"![line]({asset(1)})")]

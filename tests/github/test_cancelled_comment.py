@@ -27,7 +27,7 @@ def posted_between(ground: Ground, thread: int, kind: str) -> Comments:
 
 
 @pytest.mark.req("E1", "E4")
-async def test_a_repetition_is_deleted_all_the_same(ground: Ground) -> None:
+async def test_repeated_comment_is_deleted_although_its_check_is_cancelled(ground: Ground) -> None:
     """A worker that was paused posts, learns that its thread was taken over, and drops its work, at the same time."""
     thread = ground.issue()
     putting = asyncio.ensure_future(posted_between(ground, thread, "tell").put("tell", 1, "Done."))
@@ -39,8 +39,7 @@ async def test_a_repetition_is_deleted_all_the_same(ground: Ground) -> None:
 
 
 @pytest.mark.req("E4")
-async def test_so_is_one_of_progress(ground: Ground) -> None:
-    """A look that fails discards the progress that it was about to show."""
+async def test_failed_check_discards_progress_that_it_was_about_to_show(ground: Ground) -> None:
     thread = ground.issue()
     progress = Progress(posted_between(ground, thread, "progress"))
     await progress.show("Executing.", 1)

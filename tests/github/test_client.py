@@ -10,16 +10,14 @@ OK = Reply(200, {"ok": True})
 DOWN = Reply(502, {"message": "Server Error"})
 
 
-async def test_a_read_is_tried_again() -> None:
-    """Failures and torn answers are read over, with pauses that grow."""
+async def test_read_is_repeated_with_growing_pauses() -> None:
     with scripted(DOWN, Reply(200, raw=b'{"ok": tr'), Reply(200, raw=b""), OK) as (client, script, clock):
         assert await client.get("/x") == {"ok": True}
         assert len(script.asked) == 4
         assert clock.monotonic() == 7.0
 
 
-async def test_a_read_is_not_tried_for_ever() -> None:
-    """A service that stays down is an error that passes, after four attempts."""
+async def test_read_fails_as_transient_after_four_attempts() -> None:
     with scripted(DOWN) as (client, script, _):
         with pytest.raises(Transient, match="GET /x"):
             await client.get("/x")
@@ -28,16 +26,14 @@ async def test_a_read_is_not_tried_for_ever() -> None:
 
 @pytest.mark.req("E1")
 @pytest.mark.parametrize("lost", (DOWN, Reply(500), Reply(504), Reply(201, raw=b'{"id"'), Reply(201, raw=b"")))
-async def test_a_write_whose_answer_was_lost_is_unknown(lost: Reply) -> None:
-    """It may have been done: it is sent once, and the caller has to look."""
+async def test_write_whose_answer_was_lost_is_sent_once_and_unknown(lost: Reply) -> None:
     with scripted(lost, OK) as (client, script, _):
         with pytest.raises(OutcomeUnknown):
             await client.post("/x", {})
         assert len(script.asked) == 1
 
 
-async def test_a_write_that_may_be_repeated_is() -> None:
-    """Where twice is the same as once, a lost answer is asked for again."""
+async def test_repeatable_write_is_repeated_after_a_lost_answer() -> None:
     with scripted(DOWN, OK, DOWN, OK) as (client, script, _):
         assert await client.post("/x", {}, repeatable=True) == {"ok": True}
         assert await client.change("/x", {}) == {"ok": True}
@@ -46,7 +42,6 @@ async def test_a_write_that_may_be_repeated_is() -> None:
 
 @pytest.mark.req("E2")
 async def test_reads_do_not_wait_for_writes() -> None:
-    """However many: only writes have a pace."""
     with scripted(OK) as (client, _, clock):
         for _ in range(6):
             await client.get("/x")
@@ -57,8 +52,7 @@ async def test_reads_do_not_wait_for_writes() -> None:
 
 
 @pytest.mark.req("E2")
-async def test_a_reaction_has_the_pace_of_reactions() -> None:
-    """By REST, where its path says so."""
+async def test_reaction_by_rest_has_the_pace_of_reactions() -> None:
     with scripted(OK) as (client, _, clock):
         for _ in range(20):
             await client.post("/repos/will/shop/issues/1/reactions", {"content": "eyes"})
@@ -80,8 +74,7 @@ LIMITS = {
 
 @pytest.mark.req("E2")
 @pytest.mark.parametrize(("limit", "seconds"), LIMITS.values(), ids=LIMITS.keys())
-async def test_a_limit_is_waited_for(limit: Reply, seconds: float) -> None:
-    """The client is shut for as long as GitHub says, and the request goes then, writes included: it was not done."""
+async def test_requests_wait_for_a_short_limit_and_then_go(limit: Reply, seconds: float) -> None:
     with scripted(limit, Reply(200, {"data": {"ok": True}})) as (client, script, clock):
         await (client.graphql("query { x }", {}) if limit.status == 200 else client.post("/x", {}))
         assert len(script.asked) == 2
@@ -90,7 +83,6 @@ async def test_a_limit_is_waited_for(limit: Reply, seconds: float) -> None:
 
 @pytest.mark.req("E2")
 async def test_a_long_limit_is_an_error_and_nothing_is_sent_meanwhile() -> None:
-    """A primary limit that resets in half an hour ends the request, and the next one is not even sent."""
     with scripted(OK) as (client, script, clock):
         reset = str(int(clock.now().timestamp()) + 1800)
         headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": reset}
@@ -110,23 +102,20 @@ async def test_a_long_limit_is_an_error_and_nothing_is_sent_meanwhile() -> None:
         (Reply(401, {"message": "Bad credentials"}), BadToken),
     ),
 )
-async def test_a_refusal_is_final(reply: Reply, error: type[Exception]) -> None:
-    """What GitHub refuses is not asked again."""
+async def test_refused_request_is_not_repeated(reply: Reply, error: type[Exception]) -> None:
     with scripted(reply) as (client, script, _):
         with pytest.raises(error):
             await client.post("/x", {})
         assert len(script.asked) == 1
 
 
-async def test_a_token_that_ran_out_is_renewed() -> None:
-    """After a 401 another token is used, where there is one; the write was not done, so it is sent again."""
+async def test_request_is_sent_again_with_another_token_after_a_401() -> None:
     with scripted(Reply(401, {"message": "Bad credentials"}), OK, tokens=("old", "new")) as (client, script, _):
         await client.post("/x", {})
         assert [asked.token for asked in script.asked] == ["old", "new"]
 
 
-async def test_all_pages_are_read() -> None:
-    """The Link header leads to the end, with the query that was asked for."""
+async def test_all_pages_are_read_with_the_same_query() -> None:
     first = Reply(200, [{"n": 1}], {"Link": '<URL/x?page=2&per_page=100>; rel="next", <URL/x?page=2>; rel="last"'})
     with scripted(first, Reply(200, [{"n": 2}], {"Link": '<URL/x?page=1>; rel="first"'})) as (client, script, _):
         assert [item["n"] async for item in client.pages("/x", {"state": "all"})] == [1, 2]
@@ -151,20 +140,17 @@ NOT_FOUND = {"type": "NOT_FOUND", "message": "Could not resolve"}
     ),
 )
 @pytest.mark.req("E2")
-async def test_an_error_in_a_graphql_answer_is_an_error(body: object, error: type[Exception]) -> None:
-    """A status of 200 does not make it an answer."""
+async def test_graphql_error_with_status_200_is_an_error(body: object, error: type[Exception]) -> None:
     with scripted(Reply(200, body)) as (client, _, _), pytest.raises(error):
         await client.graphql("query { x }", {})
 
 
-async def test_what_was_not_found_can_be_null() -> None:
-    """Of many nodes, those that are gone are null where the caller asks for that; other errors stay errors."""
+async def test_missing_nodes_are_null_where_the_caller_asks_for_that() -> None:
     with scripted(Reply(200, {"data": {"nodes": [None]}, "errors": [NOT_FOUND]})) as (client, _, _):
         assert await client.graphql("query { x }", {}, partial=True) == {"nodes": [None]}
 
 
-async def test_connections_have_no_gaps() -> None:
-    """The schema allows null among the items of a connection: they are left out, but not among the nodes of ids."""
+async def test_null_items_of_connections_are_left_out_but_not_those_of_nodes_by_id() -> None:
     comments = {"nodes": [None, {"body": "a", "userContentEdits": {"nodes": [None]}}, None], "totalCount": 3}
     data = {"nodes": [None, {"comments": comments}], "node": {"comments": comments}}
     clean = {"nodes": [{"body": "a", "userContentEdits": {"nodes": []}}], "totalCount": 3}
@@ -173,8 +159,7 @@ async def test_connections_have_no_gaps() -> None:
         assert found == {"nodes": [None, {"comments": clean}], "node": {"comments": clean}}
 
 
-async def test_a_server_that_is_not_there_is_an_error_that_passes() -> None:
-    """Nobody listens: reads end as Transient, writes as Unknown."""
+async def test_unreachable_server_is_transient_for_reads_and_unknown_for_writes() -> None:
     with scripted(OK) as (client, _, _):
         pass
     with pytest.raises(Transient):
@@ -184,7 +169,6 @@ async def test_a_server_that_is_not_there_is_an_error_that_passes() -> None:
 
 
 def test_pygithub_is_not_imported_before_it_is_needed() -> None:
-    """Starting a shell does not pay for what it may not use."""
     import subprocess
     import sys
 

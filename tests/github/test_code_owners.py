@@ -26,7 +26,7 @@ async def found(ground: Ground, client: GitHubClient, *scope: str) -> list[str]:
 
 
 @pytest.mark.req("G4")
-async def test_the_first_file_counts(ground: Ground) -> None:
+async def test_first_codeowners_file_counts_and_logins_ignore_case(ground: Ground) -> None:
     """.github/ comes before the top, and the top before docs/; logins are compared as GitHub compares them."""
     assert await found(ground, ground.client) == []
     for place, owner in (("docs/", "@will"), ("", "@Mia"), (".github/", "@ada @mia")):
@@ -35,8 +35,7 @@ async def test_the_first_file_counts(ground: Ground) -> None:
 
 
 @pytest.mark.req("A3", "G4")
-async def test_a_team_owns(ground: Ground) -> None:
-    """Whoever belongs to the team does; while that cannot be read nobody does, and nobody while the file cannot."""
+async def test_team_member_owns_and_nobody_does_while_the_team_cannot_be_read(ground: Ground) -> None:
     world = ground.github.world
     world.teams[world.user("acme").id, "core"] = frozenset({world.user("mia").id})
     ground.person("ada").push(HOME, {"CODEOWNERS": "* @acme/core\n"})
@@ -53,7 +52,6 @@ async def test_a_team_owns(ground: Ground) -> None:
 
 @pytest.mark.req("G4")
 async def test_a_wildcard_rule_leaves_a_file_its_owner_but_not_a_folder(ground: Ground) -> None:
-    """Below a folder, or below a path that does not exist yet, the plan may change files of the wildcard's owner."""
     rules = "* @ada\n*.sql @mia\n"
     ground.person("ada").push(HOME, {"CODEOWNERS": rules, "src/a.py": "1\n", "src/socket.io/b.sql": "2\n"})
     assert await found(ground, ground.client, "src/a.py") == ["ada"]

@@ -14,7 +14,7 @@ async def newest(ground: Ground) -> ConfigurationChange | None:
 
 
 @pytest.mark.req("MT6", "RC1")
-async def test_who_brought_in_the_newest_version(ground: Ground) -> None:
+async def test_version_is_of_who_merged_its_pull_request_else_of_who_committed_it(ground: Ground) -> None:
     """Who merged its pull request, whoever wrote it; where there was none, who committed it. Other files do not count.
 
     Three requests find it.
@@ -40,7 +40,6 @@ async def test_who_brought_in_the_newest_version(ground: Ground) -> None:
 
 @pytest.mark.req("MT6", "RC1")
 async def test_merge_to_another_branch_brings_nothing_in(ground: Ground) -> None:
-    """Who merged that branch to the default branch did, whoever collected changes on it before."""
     person = ground.person
     person("will").push(HOME, {PATH: "language: English\n"}, branch="topic")
     person("ada").push(HOME, {"README.md": "More.\n"}, branch="dev")

@@ -21,8 +21,7 @@ BASE = {"action": "created", "repository": REPOSITORY, "installation": {"id": 9}
 
 
 @pytest.mark.req("W1")
-def test_a_signed_delivery_is_accepted() -> None:
-    """GitHub's published example verifies."""
+def test_published_example_of_a_signed_delivery_is_accepted() -> None:
     verify_signature(SECRET, BODY, [(NAME, SIGNATURE)])
 
 
@@ -42,14 +41,15 @@ def test_a_signed_delivery_is_accepted() -> None:
         ("", BODY, [(NAME, SIGNATURE)]),
     ),
 )
-def test_every_other_delivery_is_refused(secret: str, body: bytes, headers: list[tuple[str, str]]) -> None:
+def test_delivery_without_exactly_one_valid_sha256_signature_is_refused(
+    secret: str, body: bytes, headers: list[tuple[str, str]]
+) -> None:
     """Missing, doubled, malformed, SHA-1 alone, another body or secret, no secret: none is accepted."""
     with pytest.raises(BadSignature):
         verify_signature(secret, body, headers)
 
 
-def test_headers_name_event_and_delivery() -> None:
-    """Event and guid are read from the headers, whatever their case."""
+def test_event_and_guid_are_read_from_headers_in_any_case() -> None:
     found = envelope([("x-github-event", "issues"), ("X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958")])
     assert (found.event, found.guid) == ("issues", "72d3162e-cc78-11e3-81ab-4c9367dc0958")
     assert envelope([("x-github-event", "projects_v2_item"), ("x-github-delivery", "g")]).event == "projects_v2_item"
@@ -64,8 +64,7 @@ def test_headers_name_event_and_delivery() -> None:
         [("X-GitHub-Event", "issues"), ("X-GitHub-Delivery", "a b")],
     ),
 )
-def test_other_headers_are_malformed(headers: list[tuple[str, str]]) -> None:
-    """A delivery without exactly one event and one guid is not read."""
+def test_delivery_without_exactly_one_event_and_guid_is_malformed(headers: list[tuple[str, str]]) -> None:
     with pytest.raises(Malformed):
         envelope(headers)
 
@@ -84,8 +83,9 @@ def test_other_headers_are_malformed(headers: list[tuple[str, str]]) -> None:
     ),
 )
 @pytest.mark.req("W2")
-def test_an_event_says_which_thread_to_look_at(event: str, extra: dict[str, object], thread: int | None) -> None:
-    """Each event that can mean something gives its thread, repository and installation."""
+def test_event_names_thread_repository_and_installation(
+    event: str, extra: dict[str, object], thread: int | None
+) -> None:
     wake = parse_delivery(event, json.dumps(BASE | extra).encode())
     assert wake is not None
     assert (wake.event, wake.action, wake.thread) == (event, extra.get("action", "created"), thread)
@@ -122,7 +122,7 @@ def test_an_event_says_which_thread_to_look_at(event: str, extra: dict[str, obje
         ),
     ),
 )
-def test_an_event_tells_what_was_said_just_now(event: str, extra: dict[str, object], told: str) -> None:
+def test_event_names_the_key_of_what_was_just_said(event: str, extra: dict[str, object], told: str) -> None:
     """By the key that it has in the thread; what is gone, or has no words of its own, is not waited for."""
     wake = parse_delivery(event, json.dumps(BASE | extra).encode())
     assert wake is not None
@@ -139,8 +139,7 @@ def test_an_event_tells_what_was_said_just_now(event: str, extra: dict[str, obje
         ("workflow_run", {"workflow_run": {"pull_requests": [None]}}),
     ),
 )
-def test_other_events_mean_nothing(event: str, extra: dict[str, object]) -> None:
-    """What names no thread of ours wakes nobody."""
+def test_events_of_no_thread_wake_nobody(event: str, extra: dict[str, object]) -> None:
     assert parse_delivery(event, json.dumps(BASE | extra).encode()) is None
 
 
@@ -160,8 +159,7 @@ def test_other_events_mean_nothing(event: str, extra: dict[str, object]) -> None
     ),
 )
 @pytest.mark.req("X4")
-def test_other_forms_are_malformed(body: bytes) -> None:
-    """A body that is not what GitHub documents is refused, however deep."""
+def test_undocumented_body_is_malformed_however_deep(body: bytes) -> None:
     with pytest.raises(Malformed):
         parse_delivery("issues", body)
 
@@ -211,15 +209,14 @@ def test_a_form_means_what_its_payload_means() -> None:
         b"payload=%7B%22action%22:%FF%7D",
     ),
 )
-def test_other_forms_of_a_form_are_malformed(body: bytes) -> None:
+def test_form_without_exactly_one_payload_in_utf_8_is_malformed(body: bytes) -> None:
     """No payload, several of them however spelled, too many fields, or text that is not UTF-8: refused."""
     with pytest.raises(Malformed):
         parse_delivery("issue_comment", body, is_form=True)
 
 
 @pytest.mark.req("X4")
-def test_a_form_is_read_in_little_memory() -> None:
-    """Decoding takes a few times the body's size, where every sign of it is escaped."""
+def test_form_is_read_in_a_few_times_its_size_of_memory() -> None:
     body = b"payload=" + b"%22" * 400_000
     tracemalloc.start()
     try:
@@ -243,8 +240,7 @@ def examples() -> list[tuple[str, bytes]]:
 
 
 @pytest.mark.skipif(not examples(), reason="PLANGATE_ORACLES names no folder with @octokit/webhooks-examples")
-def test_github_s_own_examples_are_read() -> None:
-    """Every example payload of an event that we take is read, and those of threads give their number."""
+def test_published_examples_of_every_handled_event_are_read() -> None:
     for event, body in examples():
         wake = parse_delivery(event, body)
         if event.startswith(("issue", "pull")):

@@ -27,7 +27,7 @@ async def test_an_issue_that_mentions_the_bot_is_a_turn(ground: Ground) -> None:
     assert turn.hidden == ("<!-- secretly -->",)
 
 
-async def test_a_thread_without_a_mention_has_no_turn(ground: Ground) -> None:
+async def test_thread_without_a_mention_has_no_turn_and_costs_no_role(ground: Ground) -> None:
     """What does not name the bot is context, and costs no look-up of roles; a quotation of its name is no turn."""
     thread = ground.issue("fix it")
     ground.person("rea").comment(HOME, thread, "I agree")
@@ -37,8 +37,7 @@ async def test_a_thread_without_a_mention_has_no_turn(ground: Ground) -> None:
     assert await turns_of(ground.dialogue(thread)) == ()
 
 
-async def test_comments_are_turns_in_order_and_once(ground: Ground) -> None:
-    """Newer comments with a mention follow; those that were seen are left out."""
+async def test_new_comments_are_turns_in_order_and_known_ones_are_left_out(ground: Ground) -> None:
     thread = ground.issue()
     first = ground.person("mia").comment(HOME, thread, "@plangate and the docs")
     second = ground.person("rea").comment(HOME, thread, "/plangate approve")
@@ -50,16 +49,14 @@ async def test_comments_are_turns_in_order_and_once(ground: Ground) -> None:
     assert await turns_of(ground.dialogue(thread), {turn.key for turn in turns} | {"issue"}) == ()
 
 
-async def test_a_command_keeps_its_line(ground: Ground) -> None:
-    """The first line of a turn that is a command is the command, mention and all; the rest follows."""
+async def test_first_line_of_a_command_stays_whole_with_the_mention(ground: Ground) -> None:
     thread = ground.issue("nothing")
     ground.person("mia").comment(HOME, thread, "@plangate revise smaller steps\n\nOne file at a time.")
     (turn,) = await turns_of(ground.dialogue(thread), ())
     assert turn.text == "@plangate revise smaller steps\n\nOne file at a time."
 
 
-async def test_bots_and_the_bot_itself_are_not_heard(ground: Ground) -> None:
-    """No bot starts work, unless it is listed by number; the bot never answers itself."""
+async def test_no_bot_is_heard_unless_it_is_listed_by_number(ground: Ground) -> None:
     world = ground.github.world
     other = world.add_user("helper[bot]", "Bot")
     world.set_role(HOME, "helper[bot]", "write")
@@ -104,8 +101,7 @@ async def test_turns_are_found_beyond_the_newest_reviews(ground: Ground) -> None
     assert len(ground.asked("POST /graphql")) == asked + 1
 
 
-async def test_a_review_is_one_turn(ground: Ground) -> None:
-    """Its body and its comments are said at once."""
+async def test_review_and_its_comments_are_one_turn(ground: Ground) -> None:
     ground.person("will").push(HOME, {"src/a.py": "a = 2\n"}, branch="topic")
     pull = ground.person("will").open_pull(HOME, "Topic", head="topic")
     review = ground.person("mia").review(HOME, pull.number, "@plangate please tidy up")
@@ -113,8 +109,7 @@ async def test_a_review_is_one_turn(ground: Ground) -> None:
     assert [(turn.key, turn.text) for turn in turns] == [(f"review-{review.id}", "please tidy up")]
 
 
-async def test_context_is_quoted_and_attributed(ground: Ground) -> None:
-    """What others said is quoted, as people see it."""
+async def test_words_of_others_are_quoted_and_attributed(ground: Ground) -> None:
     thread = ground.issue("the body <!-- hidden -->")
     ground.person("rea").comment(HOME, thread, "an opinion")
     text = await ground.dialogue(thread).context()
@@ -125,7 +120,7 @@ async def test_context_is_quoted_and_attributed(ground: Ground) -> None:
     assert await ground.dialogue(thread, DialogueSettings(untrusted_context=False)).context() == ""
 
 
-async def test_what_the_context_hides_is_told(ground: Ground) -> None:
+async def test_hidden_words_of_title_and_context_are_given_beside_a_turn(ground: Ground) -> None:
     """What nobody sees of the title and of what others said is given beside a turn; not what the bot or the turn says,
     nor where nothing is quoted."""
     thread = ground.issue("the body <!-- of will -->", title="Fix\U000e0041\U000e0042")
@@ -141,8 +136,7 @@ async def test_what_the_context_hides_is_told(ground: Ground) -> None:
 
 
 @pytest.mark.parametrize(("sign", "content"), ((Acknowledgment.SEEN, "eyes"), (Acknowledgment.MAY_NOT, "confused")))
-async def test_a_sign_is_put_once(ground: Ground, sign: Acknowledgment, content: str) -> None:
-    """Acknowledging twice leaves one reaction under the issue and one under the comment."""
+async def test_acknowledging_twice_leaves_one_reaction(ground: Ground, sign: Acknowledgment, content: str) -> None:
     thread = ground.issue()
     said = ground.person("mia").comment(HOME, thread, "@plangate more")
     dialogue = ground.dialogue(thread)
@@ -154,8 +148,7 @@ async def test_a_sign_is_put_once(ground: Ground, sign: Acknowledgment, content:
 
 
 @pytest.mark.req("PR2", "E1")
-async def test_a_plan_is_shown_once(ground: Ground) -> None:
-    """Proposing again, as after a crash, gives the same comment; its marker is the last line."""
+async def test_plan_proposed_again_is_the_same_comment(ground: Ground) -> None:
     thread = ground.issue()
     plan = ground.plan(thread)
     shown = [await ground.dialogue(thread).propose(plan, 1) for _ in range(2)]
@@ -181,8 +174,7 @@ async def test_a_plan_never_takes_the_comment_of_another(ground: Ground) -> None
 
 
 @pytest.mark.req("PR2", "E1")
-async def test_a_lost_answer_makes_no_second_comment(ground: Ground) -> None:
-    """GitHub sometimes fails after it has done what was asked."""
+async def test_lost_answer_makes_no_second_comment(ground: Ground) -> None:
     thread = ground.issue()
     ground.github.faults.fail("POST */comments", 502, done=True)
     await ground.dialogue(thread).propose(ground.plan(thread), 1)
@@ -190,8 +182,7 @@ async def test_a_lost_answer_makes_no_second_comment(ground: Ground) -> None:
 
 
 @pytest.mark.req("E1")
-async def test_a_look_up_that_failed_is_not_absent(ground: Ground) -> None:
-    """While comments cannot be listed, none is made."""
+async def test_no_comment_is_made_while_comments_cannot_be_listed(ground: Ground) -> None:
     thread = ground.issue()
     ground.github.faults.fail("GET */comments*", 500, times=99)
     with pytest.raises(Transient):
@@ -200,8 +191,7 @@ async def test_a_look_up_that_failed_is_not_absent(ground: Ground) -> None:
 
 
 @pytest.mark.req("E1", "X2")
-async def test_what_was_posted_is_read_back(ground: Ground) -> None:
-    """An edit that GitHub answers with 200 and does not show is no edit; the next look makes it."""
+async def test_edit_that_github_does_not_show_is_made_again(ground: Ground) -> None:
     comments = ground.dialogue(ground.issue()).comments
     await comments.put("waits", 1, "Before.")
     ground.github.faults.stale("GET */issues/comments/*", times=3)
@@ -222,7 +212,7 @@ async def test_a_list_that_lags_makes_no_second_comment(ground: Ground) -> None:
     assert len(ground.comments(comments.thread)) == 1
 
 
-async def test_a_webhook_may_come_before_what_it_tells_of(ground: Ground) -> None:
+async def test_thread_is_read_again_if_it_does_not_show_yet_what_a_webhook_reported(ground: Ground) -> None:
     """A thread that does not show yet what was said is read again; one where it is gone is read as it is."""
     await ground.dialogue(ground.issue()).subject()
     ground.github.faults.stale("POST /graphql")
@@ -239,8 +229,7 @@ async def test_a_webhook_may_come_before_what_it_tells_of(ground: Ground) -> Non
 
 
 @pytest.mark.req("E1")
-async def test_a_comment_is_found_beyond_the_first_page(ground: Ground) -> None:
-    """The look-up runs through all pages."""
+async def test_comment_is_found_beyond_the_first_page(ground: Ground) -> None:
     thread = ground.issue()
     for _ in range(120):
         ground.github.world.person("rea").comment(HOME, thread, "noise")
@@ -250,8 +239,7 @@ async def test_a_comment_is_found_beyond_the_first_page(ground: Ground) -> None:
 
 
 @pytest.mark.req("A4")
-async def test_markers_of_others_are_not_ours(ground: Ground) -> None:
-    """A copy of a marker by somebody else, or one that another key signed, is no comment of ours."""
+async def test_copied_marker_or_one_of_another_key_is_no_comment_of_ours(ground: Ground) -> None:
     thread = ground.issue()
     await ground.dialogue(thread, secret=b"another").post("said", 1)
     copied = ground.comments(thread)[0].text.body
@@ -262,7 +250,7 @@ async def test_markers_of_others_are_not_ours(ground: Ground) -> None:
 
 
 @pytest.mark.req("A4b")
-async def test_what_a_journal_cannot_know(ground: Ground) -> None:
+async def test_newest_own_comment_ahead_of_the_journal_is_reported_once(ground: Ground) -> None:
     """The newest of the bot's own comments that is ahead of a journal, beyond the newest hundred; no copy of a marker
     by anybody else, none of another key, and none that was set aside. It is said once, and again for another one."""
     thread = ground.issue()
@@ -285,16 +273,14 @@ async def test_what_a_journal_cannot_know(ground: Ground) -> None:
 
 
 @pytest.mark.req("X2")
-async def test_what_is_told_is_inert(ground: Ground) -> None:
-    """A reply cannot mention, link or act."""
+async def test_reply_cannot_mention_link_or_act(ground: Ground) -> None:
     thread = ground.issue()
     await ground.dialogue(thread).post("@mia <b>look</b> https://evil.example", 1)
     said = marker.without(ground.comments(thread)[0].text.body)
     assert said == "`@mia` &lt;b>look&lt;/b> `https://evil.example`"
 
 
-async def test_an_outdated_plan_says_so_and_is_folded(ground: Ground) -> None:
-    """Superseding twice changes nothing more."""
+async def test_plan_superseded_twice_is_marked_and_folded_once(ground: Ground) -> None:
     thread = ground.issue()
     dialogue = ground.dialogue(thread)
     shown = (await dialogue.propose(ground.plan(thread), 1)).id
@@ -322,8 +308,7 @@ async def test_an_overgrown_plan_comment_can_be_marked(ground: Ground) -> None:
     assert (len(comment.text.body) <= 58_000, comment.minimized) == (True, "outdated")
 
 
-async def test_who_tried_is_told_once(ground: Ground) -> None:
-    """An explanation is one comment a plan."""
+async def test_explanation_is_one_comment_per_plan(ground: Ground) -> None:
     thread = ground.issue()
     plan, dialogue = ground.plan(thread), ground.dialogue(thread)
     for _ in range(2):
@@ -332,8 +317,7 @@ async def test_who_tried_is_told_once(ground: Ground) -> None:
     assert len(ground.comments(thread)) == 1
 
 
-async def test_progress_is_one_comment_with_the_last_state(ground: Ground) -> None:
-    """Many states are few edits, and the last one is shown; a failure is nobody's problem."""
+async def test_progress_is_one_comment_that_ends_with_the_last_state(ground: Ground) -> None:
     thread = ground.issue()
     dialogue = ground.dialogue(thread)
     async with dialogue.hold_progress():
@@ -348,8 +332,7 @@ async def test_progress_is_one_comment_with_the_last_state(ground: Ground) -> No
 
 
 @pytest.mark.req("E4")
-async def test_progress_of_a_look_that_broke_off(ground: Ground) -> None:
-    """What waits for its time when a look ends in the middle is never shown: a later look may say more."""
+async def test_waiting_progress_of_an_ended_check_is_never_shown(ground: Ground) -> None:
     thread = ground.issue()
     dialogue = ground.dialogue(thread)
     async with dialogue.hold_progress():

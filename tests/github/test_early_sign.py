@@ -30,7 +30,7 @@ def signs(ground: Ground, thread: int) -> Collection[str]:
     return [reaction.content for reaction in world.reactions_to(world.issue(HOME, thread).node_id)]
 
 
-async def test_what_was_reported_is_signed_and_taken_in_as_it_was_read(ground: Ground) -> None:
+async def test_reported_turn_gets_one_reaction_one_reading_and_one_role(ground: Ground) -> None:
     """One reaction, one reading of the thread, and one look-up of the role, however often it is acknowledged."""
     dialogue = await begun(ground, "issue", body="@plangate fix it")
     assert signs(ground, dialogue.thread) == ["eyes"]
@@ -43,8 +43,7 @@ async def test_what_was_reported_is_signed_and_taken_in_as_it_was_read(ground: G
     assert len(ground.asked(f"GET /repos/{HOME}/collaborators/will/permission")) == 1
 
 
-async def test_the_next_turns_are_read_anew(ground: Ground) -> None:
-    """Only the first ones are those of the thread as it was read at the start."""
+async def test_only_the_first_turns_come_from_the_reading_at_the_start(ground: Ground) -> None:
     dialogue = await begun(ground, "issue", body="@plangate fix it")
     ground.person("will").comment(HOME, dialogue.thread, "@plangate and the docs")
     assert [turn.key for turn in await dialogue.turns((), may_act=may_ask)] == ["issue"]
@@ -61,14 +60,15 @@ async def test_the_next_turns_are_read_anew(ground: Ground) -> None:
         ("", "@plangate fix it", "will"),
     ),
 )
-async def test_nobody_else_gets_a_sign(ground: Ground, told: str, body: str, by: str) -> None:
+async def test_only_reported_words_to_the_bot_of_who_may_ask_get_a_reaction(
+    ground: Ground, told: str, body: str, by: str
+) -> None:
     """Neither who may not ask, nor who says nothing to the bot, nor what was not reported."""
     dialogue = await begun(ground, told, body=body, by=by)
     assert signs(ground, dialogue.thread) == []
 
 
-async def test_what_may_have_been_heard_before_waits_for_the_journal(ground: Ground) -> None:
-    """A delivery that comes again much later tells nothing new."""
+async def test_delivery_that_comes_again_much_later_gets_no_early_sign(ground: Ground) -> None:
     dialogue = ground.dialogue(ground.issue("@plangate fix it"), told="issue")
     ground.clock.advance(FRESH_AGE.total_seconds())
     await dialogue.subject()

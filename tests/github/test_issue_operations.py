@@ -34,8 +34,9 @@ async def seen(operations: IssueOperations) -> str:
 
 @pytest.mark.req("MT7", "E1")
 @pytest.mark.parametrize("operation", CASES, ids=lambda each: each.kind)
-async def test_once_after_a_crash(ground: Ground, operations: IssueOperations, operation: Operation) -> None:
-    """What an earlier process did and did not journal counts as done, and leads to the same state."""
+async def test_operation_of_an_earlier_process_is_not_repeated(
+    ground: Ground, operations: IssueOperations, operation: Operation
+) -> None:
     before = await seen(operations)
     first = await operations.apply(operation, before, "plan/0")
     assert (first.outcome, first.seen) == (DONE, await seen(operations))
@@ -45,8 +46,9 @@ async def test_once_after_a_crash(ground: Ground, operations: IssueOperations, o
 
 @pytest.mark.req("MT7")
 @pytest.mark.parametrize("operation", CASES, ids=lambda each: each.kind)
-async def test_what_changed_is_skipped(ground: Ground, operations: IssueOperations, operation: Operation) -> None:
-    """A comment of somebody else is enough, also where the operation is a comment."""
+async def test_operation_is_skipped_if_somebody_commented_since(
+    ground: Ground, operations: IssueOperations, operation: Operation
+) -> None:
     before = await seen(operations)
     ground.person("rea").comment(HOME, 1, "It still happens.")
     result = await operations.apply(operation, before, "plan/0")
@@ -55,7 +57,9 @@ async def test_what_changed_is_skipped(ground: Ground, operations: IssueOperatio
 
 
 @pytest.mark.req("MT7")
-async def test_what_is_so_already_or_cannot_be(ground: Ground, operations: IssueOperations) -> None:
+async def test_operation_without_effect_is_reported_and_changes_nothing(
+    ground: Ground, operations: IssueOperations
+) -> None:
     """It is told, and changes nothing; two comments of one plan are two."""
     before = await seen(operations)
     label = Operation(OperationKind.ADD_LABEL, 1, "bug/ui")

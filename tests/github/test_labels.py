@@ -24,8 +24,7 @@ def writes(ground: Ground) -> int:
     return len([asked for asked in ground.asked() if "/labels" in asked and not asked.startswith("GET")])
 
 
-async def test_a_thread_is_labeled_once(ground: Ground) -> None:
-    """The first accepted turn labels its thread, beside the labels that it has; later ones write nothing."""
+async def test_first_accepted_turn_labels_its_thread_once(ground: Ground) -> None:
     thread = ground.issue()
     ground.person("mia").label(HOME, thread, "bug")
     ground.person("mia").comment(HOME, thread, "@plangate and the docs")
@@ -34,8 +33,7 @@ async def test_a_thread_is_labeled_once(ground: Ground) -> None:
     assert writes(ground) == 1
 
 
-async def test_a_pull_request_is_a_thread_too(ground: Ground) -> None:
-    """Its label lets its events through as well."""
+async def test_pull_request_is_labeled_too(ground: Ground) -> None:
     ground.person("will").push(HOME, {"src/a.py": "a = 2\n"}, branch="topic")
     pull = ground.person("will").open_pull(HOME, "Topic", head="topic", body="@plangate tidy up")
     assert await take_in(ground, ThreadNumber(pull.number)) == {OPEN_LABEL}
@@ -51,7 +49,7 @@ async def test_only_what_is_accepted_labels(ground: Ground) -> None:
     assert writes(ground) == 0
 
 
-async def test_the_label_ends_with_the_thread(ground: Ground) -> None:
+async def test_label_ends_with_the_thread_and_returns_after_reopening(ground: Ground) -> None:
     """Closing takes it off. A mention on a closed thread does not bring it back; one after reopening does."""
     thread = ground.issue()
     await take_in(ground, thread)
@@ -64,8 +62,7 @@ async def test_the_label_ends_with_the_thread(ground: Ground) -> None:
     assert await take_in(ground, thread) == {OPEN_LABEL}
 
 
-async def test_a_label_that_is_refused_stops_nothing(ground: Ground) -> None:
-    """Without the permission, or where the label is gone already, the work goes on."""
+async def test_refused_label_stops_nothing(ground: Ground) -> None:
     thread = ground.issue()
     tokens = ground.client.credentials
     assert isinstance(tokens, AppTokens)

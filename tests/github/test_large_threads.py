@@ -30,8 +30,7 @@ async def whole(threads: Threads, number: ThreadNumber) -> GitHubThread:
     return await threads.back_to(await threads.read(number), (), None)
 
 
-async def test_smaller_pages(ground: Ground, pull: ThreadNumber) -> None:
-    """Where GitHub says that a query exceeds its resources, less is asked for at once, and all is read."""
+async def test_query_that_exceeds_resources_is_repeated_with_smaller_pages(ground: Ground, pull: ThreadNumber) -> None:
     threads = Threads(ground.client, ground.address)
     expected = await whole(threads, pull)
     assert [len(said.notes) for said in expected.reviews] == [NOTES] * REVIEWS
@@ -42,8 +41,7 @@ async def test_smaller_pages(ground: Ground, pull: ThreadNumber) -> None:
     assert len(ground.asked("POST /graphql")) - before == 4 + 2 * REVIEWS  # pages of 12, and two more of each review
 
 
-async def test_too_large(ground: Ground, pull: ThreadNumber) -> None:
-    """What GitHub does not even give in small pages is refused for good, and not tried for ever."""
+async def test_thread_too_large_for_the_smallest_pages_is_refused(ground: Ground, pull: ThreadNumber) -> None:
     ground.github.limits.resources = 10
     before = len(ground.asked("POST /graphql"))
     with pytest.raises(Refused, match=r"cannot show this thread: .*Resource limits for this query exceeded"):
@@ -52,8 +50,7 @@ async def test_too_large(ground: Ground, pull: ThreadNumber) -> None:
 
 
 @pytest.mark.parametrize("status", (502, 504))
-async def test_timeouts(ground: Ground, pull: ThreadNumber, status: int) -> None:
-    """A query that GitHub gave up is halved at once: each timeout costs points."""
+async def test_query_that_timed_out_is_halved_at_once(ground: Ground, pull: ThreadNumber, status: int) -> None:
     ground.github.faults.fail("POST /graphql", status, times=2)
     before = len(ground.asked("POST /graphql"))
     thread = await Threads(ground.client, ground.address).read(pull)
@@ -61,8 +58,7 @@ async def test_timeouts(ground: Ground, pull: ThreadNumber, status: int) -> None
     assert len(ground.asked("POST /graphql")) - before == 3
 
 
-async def test_github_is_away(ground: Ground, pull: ThreadNumber) -> None:
-    """Where nothing helps it is GitHub that failed: that passes, and the thread is not refused."""
+async def test_thread_is_not_refused_while_github_fails(ground: Ground, pull: ThreadNumber) -> None:
     ground.github.faults.plan("POST /graphql", Fault("status", 502), times=FOR_EVER)
     before = len(ground.asked("POST /graphql"))
     with pytest.raises(Transient):

@@ -68,8 +68,7 @@ async def test_a_mail_under_the_plan_comment_is_no_request(ground: Ground) -> No
     assert await heard(ground, shown.plan.thread) == []
 
 
-async def test_nothing_that_a_mailed_review_quotes_is_heard(ground: Ground) -> None:
-    """Neither in its text nor beside a line."""
+async def test_nothing_quoted_in_a_mailed_review_or_beside_its_lines_is_heard(ground: Ground) -> None:
     thread = pull(ground)
     for body in (outlook("Thanks", QUOTED["approve"]), ios("Thanks", QUOTED["mention"])):
         ground.person("mia").by_mail().review(HOME, thread, body)
@@ -107,8 +106,7 @@ async def test_no_post_of_any_kind_acts_by_what_it_quotes(ground: Ground, shape:
     assert [await heard(ground, each) for each in (about, thread, opened)] == [[], [], []]
 
 
-async def test_a_mail_asks_by_its_first_line_alone(ground: Ground) -> None:
-    """The rest is quoted with the thread, as words of others."""
+async def test_mail_asks_by_its_first_line_alone(ground: Ground) -> None:
     thread = ground.issue("nothing")
     for body in mails(ASKS):
         ground.person("mia").by_mail().comment(HOME, thread, body)

@@ -47,14 +47,12 @@ def queries() -> list[tuple[str, str]]:
     return found
 
 
-def test_the_queries_are_found() -> None:
-    """The next test is not empty."""
+def test_queries_for_the_next_test_are_found() -> None:
     assert len(queries()) >= 10
 
 
 @pytest.mark.skipif(oracle("schema.graphql") is None, reason="PLANGATE_ORACLES names no folder with schema.graphql")
-def test_every_query_is_valid() -> None:
-    """GitHub's published schema knows every field and argument that is asked for."""
+def test_every_query_is_valid_by_the_published_schema() -> None:
     graphql = pytest.importorskip("graphql")
     path = oracle("schema.graphql")
     assert path is not None
@@ -65,8 +63,7 @@ def test_every_query_is_valid() -> None:
 
 @pytest.mark.long
 @pytest.mark.skipif(oracle("api.github.com.json") is None, reason="PLANGATE_ORACLES names no folder with the OpenAPI")
-async def test_every_request_is_documented(ground: Ground) -> None:
-    """Path, parameters and body of every REST request of a whole conversation stand in GitHub's OpenAPI."""
+async def test_every_rest_request_of_a_conversation_is_in_githubs_openapi(ground: Ground) -> None:
     path = oracle("api.github.com.json")
     assert path is not None
     description = json.loads(path.read_text())

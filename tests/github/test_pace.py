@@ -16,8 +16,7 @@ async def write(pace: WritePace, at: list[float], *, reaction: bool = False) -> 
 
 
 @pytest.mark.req("E2")
-async def test_reactions_go_at_once_and_then_one_a_second() -> None:
-    """Twenty-four without a pause. The bucket is full again after as many seconds."""
+async def test_twenty_four_reactions_go_at_once_and_then_one_a_second() -> None:
     pace, at = WritePace(TurnedClock()), list[float]()
     for _ in range(BURST + 3):
         await write(pace, at, reaction=True)
@@ -78,7 +77,6 @@ async def test_a_reaction_waits_for_one_other_write_at_most() -> None:
 @pytest.mark.req("E2")
 @pytest.mark.parametrize("reaction", (True, False), ids=("reactions", "other writes"))
 async def test_no_minute_has_more_than_eighty_writes(*, reaction: bool) -> None:
-    """Wherever the minute begins, after whatever pause."""
     pace, at = WritePace(TurnedClock()), list[float]()
     for pause in [0.0] * 90 + [30.0] + [0.0] * 90 + [0.4] * 60:
         await pace.clock.sleep(pause)
@@ -110,8 +108,7 @@ async def test_progress_waits_while_comments_wait() -> None:
     assert busy == [False, True, False]
 
 
-def test_reported_limits() -> None:
-    """The newest of each resource is kept. An answer without whole numbers reports nothing."""
+def test_newest_limit_of_each_resource_is_kept() -> None:
     pace = WritePace(TurnedClock())
     given = {"x-ratelimit-limit": "5000", "x-ratelimit-remaining": "4999", "x-ratelimit-reset": "1795000000"}
     pace.record(given)

@@ -10,7 +10,7 @@ from tests.github.conftest import Ground, NoFence, Signed, no_fence
 
 
 @pytest.mark.parametrize(("age", "least"), ((0.0, 5.0), (60.0, 20.0)))
-async def test_edits_keep_their_distance(ground: Ground, age: float, least: float) -> None:
+async def test_edits_of_progress_keep_their_distance(ground: Ground, age: float, least: float) -> None:
     """Five seconds lie between edits in the first minute, twenty later; the newest text is shown."""
     signer, thread = Signed(), ground.issue()
     comments = Comments(ground.client, ground.address, thread, ground.bot, Key(signer.key_id, signer.mac), no_fence)
@@ -27,8 +27,7 @@ async def test_edits_keep_their_distance(ground: Ground, age: float, least: floa
 
 
 @pytest.mark.req("E4")
-async def test_a_process_that_lost_the_thread_edits_nothing(ground: Ground) -> None:
-    """One that was paused would otherwise show an older state over that of the process that went on."""
+async def test_process_that_lost_the_thread_edits_no_progress(ground: Ground) -> None:
     signer, thread = Signed(), ground.issue()
 
     class Lost(NoFence):
@@ -48,7 +47,7 @@ async def shown(progress: Progress, text: str) -> None:
 
 
 @pytest.mark.req("E1", "PR3")
-async def test_only_progress_that_is_shown_has_an_end(ground: Ground) -> None:
+async def test_only_shown_progress_is_ended(ground: Ground) -> None:
     """Where nothing was shown nothing is asked or posted; another process ends what one that died had posted."""
     thread = ground.issue()
     first = ground.dialogue(thread)
@@ -71,7 +70,6 @@ async def test_only_progress_that_is_shown_has_an_end(ground: Ground) -> None:
 
 @pytest.mark.req("E1", "PR3")
 async def test_progress_that_a_dead_process_left_at_work_is_ended(ground: Ground) -> None:
-    """That of this process, and what shows an end, stays."""
     thread = ground.issue()
     dead, living = ground.dialogue(thread), ground.dialogue(thread)
     at_work, ended = (comment.progress(at, "default", (), (), spent=(1, 0.0, None)) for at in ("executing", "answered"))
@@ -88,8 +86,7 @@ async def test_progress_that_a_dead_process_left_at_work_is_ended(ground: Ground
 
 
 @pytest.mark.req("PR3")
-async def test_progress_of_two_asks(ground: Ground) -> None:
-    """What comes next never swallows the last state of what was before."""
+async def test_last_progress_of_one_ask_survives_the_next(ground: Ground) -> None:
     thread = ground.issue()
     dialogue = ground.dialogue(thread)
     async with dialogue.hold_progress():

@@ -84,7 +84,6 @@ async def test_facts_that_cannot_be_read_hinder_nothing(ground: Ground) -> None:
 
 
 async def test_rule_without_its_optional_facts_counts_by_its_type(ground: Ground) -> None:
-    """The schema requires neither the ruleset's id nor the parameters."""
     ground.github.world.set_settings(HOME, rulesets=(RULES,))
     bare = Fault("alter", alter=lambda _, rules: [{"type": rule["type"]} for rule in rules])
     ground.github.faults.plan(f"GET /repos/{HOME}/rules/branches/*", bare)

@@ -11,7 +11,7 @@ from tests.github.reading import Reading
 
 @pytest.mark.req("MT9")
 @pytest.mark.parametrize(("branch", "ours"), (("plangate/7-topic", True), ("topic", False), ("plangate/topic", False)))
-async def test_pull_requests_of_a_shared_account(ground: Ground, branch: str, ours: bool) -> None:
+async def test_pull_requests_of_other_workflows_are_not_ours(ground: Ground, branch: str, ours: bool) -> None:
     """In a job, every workflow speaks as github-actions[bot], and opens pull requests of its own."""
     account = ground.github.world.user("will")
     will = ground.person("will")

@@ -23,8 +23,7 @@ def there(ground: Ground) -> int:
 
 
 @pytest.mark.req("PR2")
-async def test_a_pull_request_is_made_once(ground: Ground) -> None:
-    """Asking twice gives the same one."""
+async def test_pull_request_is_made_once(ground: Ground) -> None:
     port = pulls(ground)
     assert await port.ensure(ORDER) == await port.ensure(ORDER)
     assert there(ground) == 1
@@ -32,8 +31,7 @@ async def test_a_pull_request_is_made_once(ground: Ground) -> None:
 
 @pytest.mark.req("PR2", "E1")
 @pytest.mark.parametrize("done", (True, False))
-async def test_a_lost_answer_makes_no_second_one(ground: Ground, done: bool) -> None:
-    """After a lost answer it looks: what is there is taken, what is not to be seen is not made again at once."""
+async def test_lost_answer_makes_no_second_pull_request(ground: Ground, done: bool) -> None:
     port = pulls(ground)
     ground.github.faults.fail("POST */pulls", 502, done=done)
     if done:
@@ -46,8 +44,7 @@ async def test_a_lost_answer_makes_no_second_one(ground: Ground, done: bool) -> 
 
 
 @pytest.mark.req("E1")
-async def test_one_that_is_not_to_be_seen_yet_is_read_again(ground: Ground) -> None:
-    """GitHub made it, and its reads lag behind: that is no failure."""
+async def test_pull_request_that_github_does_not_show_yet_is_read_again(ground: Ground) -> None:
     port = pulls(ground)
     await ground.client.get(ground.address.path)  # the token is older than what is read
     ground.github.faults.stale("GET */pulls/*", times=2)
@@ -55,8 +52,7 @@ async def test_one_that_is_not_to_be_seen_yet_is_read_again(ground: Ground) -> N
     assert there(ground) == 1
 
 
-async def test_one_that_was_closed_is_not_made_again_by_the_same_order(ground: Ground) -> None:
-    """A person closed it: the same order gives it as it is, another order makes a new one."""
+async def test_closed_pull_request_is_not_made_again_by_the_same_order(ground: Ground) -> None:
     port = pulls(ground)
     made = await port.ensure(ORDER)
     ground.person("ada").close(HOME, made.number)
@@ -80,8 +76,7 @@ async def test_a_pull_request_is_not_made_of_one_commit_twice(ground: Ground) ->
     assert await port.find("plangate/1-fix-r2") is None
 
 
-async def test_what_github_refuses_is_told(ground: Ground) -> None:
-    """A branch without commits of its own cannot become a pull request."""
+async def test_branch_without_commits_of_its_own_is_refused(ground: Ground) -> None:
     port = pulls(ground)
     with pytest.raises(Refused):
         await port.ensure(PullOrder("nothing-there", "main", "t", "b"))
@@ -96,8 +91,7 @@ def attended(ground: Ground, number: int) -> tuple[list[str], list[str]]:
     return sorted(issue.labels), sorted(world.users[each].login for each in issue.pull.requested_reviewers)
 
 
-async def test_labels_and_reviewers(ground: Ground) -> None:
-    """They are added, a second time changes nothing, and nobody made a second pull request."""
+async def test_labels_and_reviewers_are_added_once(ground: Ground) -> None:
     port = pulls(ground)
     order = replace(ORDER, labels=("by bot", "shipping"), reviewers=("mia", "ada"))
     made = [await port.ensure(order) for _ in range(2)]
@@ -116,8 +110,7 @@ async def test_an_author_is_not_asked_to_review(ground: Ground) -> None:
     assert attended(ground, number) == ([], ["mia"])
 
 
-async def test_what_cannot_be_added_is_told_and_no_failure(ground: Ground) -> None:
-    """One who may not review does not keep the others from being asked; a label that GitHub fails on is named."""
+async def test_label_or_reviewer_that_cannot_be_added_is_named_and_stops_nothing(ground: Ground) -> None:
     port = pulls(ground)
     ground.github.faults.fail("POST */labels", 500, times=99)
     made = await port.ensure(replace(ORDER, draft=True, labels=("x",), reviewers=("stranger", "mia")))
@@ -126,8 +119,7 @@ async def test_what_cannot_be_added_is_told_and_no_failure(ground: Ground) -> No
     assert attended(ground, made.number) == ([], ["mia"])
 
 
-async def test_a_repository_without_drafts(ground: Ground) -> None:
-    """What is finished is published as ready for review, and the thread says why it is no draft."""
+async def test_repository_without_drafts_gets_a_pull_request_that_is_ready(ground: Ground) -> None:
     port = pulls(ground)
     refusal = Fault("status", 422, message="Draft pull requests are not supported in this repository.")
     ground.github.faults.plan("POST */pulls", refusal, times=99, containing='"draft": true')
@@ -136,8 +128,7 @@ async def test_a_repository_without_drafts(ground: Ground) -> None:
     assert there(ground) == 1
 
 
-async def test_a_closed_one_is_left_alone(ground: Ground) -> None:
-    """A pull request that a person closed gets neither labels nor requests."""
+async def test_closed_pull_request_gets_neither_labels_nor_reviewers(ground: Ground) -> None:
     port = pulls(ground)
     made = await port.ensure(ORDER)
     ground.person("ada").close(HOME, made.number)

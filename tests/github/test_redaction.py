@@ -24,8 +24,7 @@ def clean(text: str) -> bool:
 
 
 @pytest.mark.req("X3", "PR4")
-async def test_comments(ground: Ground) -> None:
-    """What it tells, its progress, its questions, notices and what stands above an old plan; each exactly once."""
+async def test_every_kind_of_comment_is_redacted(ground: Ground) -> None:
     thread = ground.issue()
     dialogue = ground.dialogue(thread)
     for _ in range(2):
@@ -39,8 +38,7 @@ async def test_comments(ground: Ground) -> None:
 
 
 @pytest.mark.req("X3", "PR5")
-async def test_a_plan_is_compared_with_what_was_posted(ground: Ground) -> None:
-    """A plan that was stored with a secret is shown without it, and what is shown still counts as that plan."""
+async def test_plan_with_a_secret_is_shown_without_it_and_still_counts_as_shown(ground: Ground) -> None:
     thread = ground.issue()
     plan = ground.plan(thread, markdown=SAID)
     dialogue = ground.dialogue(thread)
@@ -52,8 +50,7 @@ async def test_a_plan_is_compared_with_what_was_posted(ground: Ground) -> None:
 
 
 @pytest.mark.req("X3")
-async def test_pull_requests(ground: Ground) -> None:
-    """Title and body; asking again gives the same one."""
+async def test_title_and_body_of_a_pull_request_are_redacted(ground: Ground) -> None:
     ground.person("will").push(HOME, {"src/a.py": "a = 2\n"}, branch="plangate/1-fix")
     port = GitHubPulls(ground.client, ground.address, ground.bot)
     order = PullOrder("plangate/1-fix", "main", f"Fix {UNKNOWN}", f"{SAID}\n\nCloses #1")
@@ -65,8 +62,7 @@ async def test_pull_requests(ground: Ground) -> None:
 
 
 @pytest.mark.req("X3")
-async def test_the_client_itself(ground: Ground) -> None:
-    """Whatever somebody forgets is taken out at the last moment; the tokens it is opened with are known by then."""
+async def test_client_redacts_what_callers_forget(ground: Ground) -> None:
     thread = ground.issue()
     token = await ground.client.credentials.token()
     path = f"{ground.address.path}/issues/{thread}/comments"

@@ -47,8 +47,7 @@ def checked(branch: str, event: str = "check_run") -> Facts:
         ("workflow_run", checked("fix/plangate/3-x", "workflow_run")),
     ),
 )
-def test_what_people_do_among_themselves(event: str, facts: Facts) -> None:
-    """It needs no look; on a thread where something waits or is under way it does."""
+def test_talk_among_people_needs_a_check_only_where_something_waits(event: str, facts: Facts) -> None:
     assert not judged(event, facts)
     assert judged(event, facts, is_open=True)
 
@@ -72,19 +71,17 @@ def test_what_people_do_among_themselves(event: str, facts: Facts) -> None:
         ("check_suite", checked("plangate/3-free-shipping", "check_suite")),
     ),
 )
-def test_what_may_concern_the_bot(event: str, facts: Facts) -> None:
-    """A text that may name it, its own texts and pull requests, its label, an assignment, and what was merged."""
+def test_words_marks_and_merges_that_may_concern_the_bot_need_a_check(event: str, facts: Facts) -> None:
     assert judged(event, facts)
 
 
-def test_the_mention_is_the_configured_one() -> None:
-    """Another name of the bot is judged by its own letters."""
+def test_only_the_configured_mention_counts() -> None:
     facts = {"issue": TALK, "comment": COMMENT | {"body": "@helper go"}}
     assert judged("issue_comment", facts, mention="@helper")
     assert not judged("issue_comment", facts)
 
 
-def test_what_the_bot_does_itself() -> None:
+def test_acts_of_the_bot_itself_need_no_check() -> None:
     """It never needs a look, wherever it is. The sender of a check only pushed a commit."""
     facts = {"issue": TALK | {"user": {"id": BOT}}, "comment": COMMENT | {"user": {"id": BOT}, "body": "@plangate"}}
     assert not judged("issue_comment", facts, doer=BOT, is_open=True)

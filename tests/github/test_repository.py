@@ -28,8 +28,7 @@ from tests.github.conftest import HOME, ROLES, Ground
 from tests.github.script import Reply, scripted
 
 
-async def test_a_repository_is_read_by_one_request(ground: Ground) -> None:
-    """Number, name, default branch and head come together."""
+async def test_repository_is_read_by_one_request(ground: Ground) -> None:
     await ground.client.get("/rate_limit")
     before = len(ground.github.requests)
     found = await repository(ground.client, ground.address)
@@ -45,16 +44,14 @@ async def test_a_repository_is_read_by_one_request(ground: Ground) -> None:
         await repository(ground.client, Address("acme", "nothing"))
 
 
-def test_an_address_is_read_from_its_full_name() -> None:
-    """Exactly one owner and one name; anything else names what has to be written, and where."""
+def test_address_needs_exactly_one_owner_and_one_name() -> None:
     assert Address.parse("acme/pocket", where="--repo") == Address("acme", "pocket")
     for text in ("", "acme", "acme/", "/pocket", "acme/pocket/more"):
         with pytest.raises(Misconfigured, match=r"not a repository: .* \(--repo\): write OWNER/REPO"):
             Address.parse(text, where="--repo")
 
 
-async def test_files_are_read(ground: Ground) -> None:
-    """A file of a commit comes whole; what is not there, or no file, is None; one that is too large is refused."""
+async def test_file_of_a_commit_comes_whole_or_is_none_or_refused(ground: Ground) -> None:
     client, at = ground.client, ground.address
     assert await file(client, at, "src/a.py", "main") == b"a = 1\n"
     assert await file(client, at, "src/none.py", "main") is None
@@ -66,8 +63,7 @@ async def test_files_are_read(ground: Ground) -> None:
     assert small < (await repository_by_name(client, at)).kilobytes
 
 
-async def test_a_run_is_over_when_github_says_so(ground: Ground) -> None:
-    """It has ended, or it is not there; while it goes on, and where GitHub may not tell, it is not known to be over."""
+async def test_run_is_over_only_if_github_says_so(ground: Ground) -> None:
     world = ground.github.world
     run = world.start_run(HOME, "schedule")
     urls = (ground.github.api_url, ground.github.graphql_url)
@@ -84,8 +80,7 @@ async def test_a_run_is_over_when_github_says_so(ground: Ground) -> None:
     assert not await run_is_over(client(contents="write"), ground.address, str(run.id))
 
 
-async def test_the_bot_knows_itself(ground: Ground) -> None:
-    """An App, a machine account and an Actions job each find their own account."""
+async def test_app_machine_account_and_job_find_their_own_account(ground: Ground) -> None:
     assert await app_bot(ground.app, ground.client) == ground.bot
     world, urls = ground.github.world, (ground.github.api_url, ground.github.graphql_url)
     machine = credentials.personal_token(world, "machine").value
@@ -98,7 +93,7 @@ async def test_the_bot_knows_itself(ground: Ground) -> None:
 
 
 @pytest.mark.req("W4")
-async def test_a_token_is_scoped_and_kept_until_it_is_old(ground: Ground) -> None:
+async def test_token_is_scoped_to_one_repository_and_renewed_five_minutes_early(ground: Ground) -> None:
     """One token serves many requests; five minutes before it ends another is made; it reaches one repository."""
     ground.github.world.add_repository("acme/other", {"a": "b"}, private=True)
     for _ in range(3):
@@ -111,15 +106,14 @@ async def test_a_token_is_scoped_and_kept_until_it_is_old(ground: Ground) -> Non
     assert len(ground.asked("POST /app/installations")) == 2
 
 
-async def test_a_revoked_token_is_made_anew(ground: Ground) -> None:
-    """After a 401 the next token is used and the request goes through."""
+async def test_revoked_token_is_replaced_after_a_401(ground: Ground) -> None:
     await ground.client.get(ground.address.path)
     ground.github.world.tokens.clear()
     await ground.client.get(ground.address.path)
     assert len(ground.asked("POST /app/installations")) == 2
 
 
-async def test_the_app_proves_itself_for_at_most_ten_minutes(ground: Ground) -> None:
+async def test_app_jwt_lasts_at_most_ten_minutes(ground: Ground) -> None:
     """The JWT is issued a minute back and ends within ten minutes, by RS256; a key that is none says so."""
     app = ground.github.app
     token = await AppJwt(str(app.id), lambda: app.pem, ground.clock).token()
@@ -133,8 +127,7 @@ async def test_the_app_proves_itself_for_at_most_ten_minutes(ground: Ground) -> 
 
 
 @pytest.mark.req("PR4")
-async def test_tokens_are_never_printed(ground: Ground) -> None:
-    """No token or key stands in what a printed object shows."""
+async def test_no_token_or_key_stands_in_a_printed_object(ground: Ground) -> None:
     await ground.client.get(ground.address.path)
     tokens = ground.client.credentials
     assert isinstance(tokens, AppTokens)
@@ -143,15 +136,13 @@ async def test_tokens_are_never_printed(ground: Ground) -> None:
     assert "secret" not in repr(StaticToken(lambda: "secret"))
 
 
-async def test_the_installation_is_found(ground: Ground) -> None:
-    """The App says through which installation a repository is reached."""
+async def test_installation_of_a_repository_is_found(ground: Ground) -> None:
     (installed,) = ground.github.world.installations
     assert (await installation_on(ground.app, ground.address)).id == installed
 
 
 @pytest.mark.req("A3")
-async def test_roles_are_looked_up_once_a_look(ground: Ground) -> None:
-    """role_name tells all five roles apart; a stranger reads what is public; the second question costs nothing."""
+async def test_roles_are_told_apart_and_looked_up_once_per_check(ground: Ground) -> None:
     roles = Roles(ground.client, ground.address)
     people = {login: person(ground, login) for login in (*ROLES, "stranger")}
     found = {login: await roles.of(actor) for login, actor in people.items()}
@@ -196,8 +187,7 @@ RIGHTS = ("pull", "triage", "push", "maintain", "admin")
         ("owner", 5, None),
     ),
 )
-async def test_a_custom_role(permission: str, rights: int, role: Role | None) -> None:
-    """It is worth what it builds on. The user's rights tell what `permission` hides, and add nothing else."""
+async def test_custom_role_is_worth_what_it_builds_on(permission: str, rights: int, role: Role | None) -> None:
     flags = {right: RIGHTS.index(right) < rights for right in RIGHTS}
     user = {"id": 7, "login": "kim", "permissions": flags, "role_name": "release manager"}
     answer = Reply(200, {"permission": permission, "role_name": "release manager", "user": user})
@@ -206,8 +196,7 @@ async def test_a_custom_role(permission: str, rights: int, role: Role | None) ->
 
 
 @pytest.mark.req("PR1")
-async def test_people_who_may(ground: Ground) -> None:
-    """The owner and everybody with the role or a higher one; not known where they cannot be listed."""
+async def test_people_with_the_role_or_a_higher_one_may(ground: Ground) -> None:
     roles = Roles(ground.client, ground.address)
     everybody, maintainers = await roles.accounts_with_role(Role.READ), await roles.accounts_with_role(Role.MAINTAIN)
     lower = {person(ground, login).id for login in ("will", "tom", "rea")}
@@ -247,8 +236,7 @@ def person(ground: Ground, login: str) -> Actor:
     return Actor(ground.github.world.user(login).id, login)
 
 
-def test_a_repository_number_is_what_a_token_is_scoped_to(ground: Ground) -> None:
-    """Names change hands, numbers do not."""
+def test_token_is_scoped_to_the_number_of_a_renamed_repository(ground: Ground) -> None:
     tokens = ground.client.credentials
     assert isinstance(tokens, AppTokens)
     assert tokens.repository == RepositoryId(ground.repository)

@@ -36,8 +36,9 @@ def notes(ground: Ground, thread: ThreadNumber) -> list[tuple[str, int, str]]:
     return [(each.path, each.line, each.text.body) for each in world.review_comments_of(world.issue(HOME, thread))]
 
 
-async def test_one_review_with_line_comments(ground: Ground, thread: ThreadNumber) -> None:
-    """Findings at lines of the diff are comments there, the others stand in the body; a second time changes nothing."""
+async def test_findings_at_lines_of_the_diff_are_comments_and_the_rest_is_the_body(
+    ground: Ground, thread: ThreadNumber
+) -> None:
     wanted = review(ground, thread, ("src/a.py", 2), ("src/b.py", 1), ("src/a.py", 99), ("README.md", 1))
     for _ in range(2):
         await ground.dialogue(thread).review(wanted, 7)
@@ -53,8 +54,7 @@ async def test_one_review_with_line_comments(ground: Ground, thread: ThreadNumbe
     assert ground.comments(thread) == []
 
 
-async def test_lines_of_an_older_head(ground: Ground, thread: ThreadNumber) -> None:
-    """What was pushed since moves lines: then no line is guessed, and every finding stands in the body."""
+async def test_findings_on_an_older_head_stand_in_the_body(ground: Ground, thread: ThreadNumber) -> None:
     wanted = review(ground, thread, ("src/a.py", 2))
     ground.person("will").push(HOME, {"src/a.py": "new\na = 3\nb = 4\n"}, branch="topic")
     await ground.dialogue(thread).review(wanted, 7)
@@ -64,8 +64,7 @@ async def test_lines_of_an_older_head(ground: Ground, thread: ThreadNumber) -> N
 
 
 @pytest.mark.parametrize("status", (403, 422))
-async def test_refused_reviews_become_a_comment(ground: Ground, thread: ThreadNumber, status: int) -> None:
-    """Where GitHub takes no review, one comment says all of it, once; also when a review would be taken later."""
+async def test_refused_review_becomes_one_comment_for_good(ground: Ground, thread: ThreadNumber, status: int) -> None:
     ground.github.faults.fail("POST */pulls/*/reviews", status)
     wanted = review(ground, thread, ("src/a.py", 2))
     for _ in range(2):
@@ -76,16 +75,14 @@ async def test_refused_reviews_become_a_comment(ground: Ground, thread: ThreadNu
 
 
 @pytest.mark.req("E1")
-async def test_a_lost_answer_makes_no_second_review(ground: Ground, thread: ThreadNumber) -> None:
-    """GitHub sometimes fails after it has done what was asked."""
+async def test_lost_answer_makes_no_second_review(ground: Ground, thread: ThreadNumber) -> None:
     ground.github.faults.fail("POST */pulls/*/reviews", 502, done=True)
     await ground.dialogue(thread).review(review(ground, thread, ("src/a.py", 2)), 7)
     assert len(reviews(ground, thread)) == 1
 
 
 @pytest.mark.req("A4b", "PR3")
-async def test_a_review_of_a_journal_that_was_set_back(ground: Ground, thread: ThreadNumber) -> None:
-    """A new journal numbers its asks from the start again: its review is another one, and is posted."""
+async def test_review_of_a_new_journal_is_posted_beside_the_old_one(ground: Ground, thread: ThreadNumber) -> None:
     await ground.dialogue(thread).review(review(ground, thread, ("src/a.py", 1)), 7)
     for _ in range(2):
         await ground.dialogue(thread).review(review(ground, thread, ("src/a.py", 2)), 7)
@@ -93,8 +90,7 @@ async def test_a_review_of_a_journal_that_was_set_back(ground: Ground, thread: T
 
 
 @pytest.mark.req("X2", "X3")
-async def test_reviews_are_inert(ground: Ground, thread: ThreadNumber) -> None:
-    """Neither the body nor a line comment mentions, links, closes, or shows a secret; nothing of it approves."""
+async def test_review_cannot_mention_link_close_or_approve(ground: Ground, thread: ThreadNumber) -> None:
     hostile = f"@mia https://evil.example fixes #1 {SECRET} <!-- x -->"
     await ground.dialogue(thread).review(review(ground, thread, ("src/a.py", 1), ("gone", 1), said=hostile), 7)
     (made,) = reviews(ground, thread)
@@ -105,8 +101,7 @@ async def test_reviews_are_inert(ground: Ground, thread: ThreadNumber) -> None:
     assert made.state == "COMMENTED"
 
 
-async def test_without_findings(ground: Ground, thread: ThreadNumber) -> None:
-    """A summary alone is a review as well, and no diff is read for it."""
+async def test_review_without_findings_reads_no_diff(ground: Ground, thread: ThreadNumber) -> None:
     before = len(ground.asked("GET */files"))
     await ground.dialogue(thread).review(review(ground, thread), 7)
     assert marker.without(reviews(ground, thread)[0].text.body) == "Not yet."

@@ -15,8 +15,7 @@ from tests.github.shown import Shown
 
 
 @pytest.mark.parametrize("lagging", (0, 2))
-async def test_nobody_said_anything(ground: Ground, lagging: int) -> None:
-    """A plan that was just posted is whole, shown, and waits, also where GitHub's reads do not show it at first."""
+async def test_new_plan_is_whole_shown_and_waits_also_if_reads_lag(ground: Ground, lagging: int) -> None:
     await ground.client.get(ground.address.path)  # the token is older than what is read
     if lagging:
         ground.github.faults.stale("POST /graphql", times=lagging)
@@ -31,16 +30,14 @@ async def test_nobody_said_anything(ground: Ground, lagging: int) -> None:
     ("content", "opinion"),
     (("+1", Opinion.APPROVE), ("rocket", Opinion.APPROVE), ("-1", Opinion.REJECT), ("confused", Opinion.REVISE)),
 )
-async def test_a_reaction_is_an_opinion(ground: Ground, content: str, opinion: Opinion) -> None:
-    """Each of the four reactions gives its opinion, with the role looked up."""
+async def test_each_of_four_reactions_is_an_opinion(ground: Ground, content: str, opinion: Opinion) -> None:
     shown = await Shown.on(ground)
     ground.person("mia").react(shown.comment, content)
     (word,) = (await shown.look()).candidates
     assert (word.actor.login, word.way, word.opinion, word.role) == ("mia", Way.REACTION, opinion, Role.MAINTAIN)
 
 
-async def test_other_reactions_are_none(ground: Ground) -> None:
-    """A heart is kind, and no approval."""
+async def test_other_reactions_are_no_opinion(ground: Ground) -> None:
     shown = await Shown.on(ground)
     ground.person("mia").react(shown.comment, "heart")
     ground.person("mia").react(shown.comment, "eyes")
@@ -68,7 +65,6 @@ async def test_only_the_role_decides(ground: Ground, login: str, outcome: Verdic
 
 @pytest.mark.req("A3")
 async def test_a_role_that_cannot_be_looked_up_leaves_the_plan_waiting(ground: Ground) -> None:
-    """A failed look-up is pending, never approved."""
     shown = await Shown.on(ground)
     ground.person("mia").react(shown.comment, "+1")
     ground.github.faults.fail("GET */collaborators/mia/permission", 500, times=99)
@@ -78,7 +74,6 @@ async def test_a_role_that_cannot_be_looked_up_leaves_the_plan_waiting(ground: G
 @pytest.mark.req("A3")
 @pytest.mark.parametrize("status", (500, 502, 403))
 async def test_a_query_that_failed_leaves_the_plan_waiting(ground: Ground, status: int) -> None:
-    """Without the snapshot nothing is approved."""
     shown = await Shown.on(ground)
     ground.person("mia").react(shown.comment, "+1")
     ground.github.faults.fail("POST /graphql", status, times=99)
@@ -87,7 +82,6 @@ async def test_a_query_that_failed_leaves_the_plan_waiting(ground: Ground, statu
 
 @pytest.mark.req("A2")
 async def test_a_tick_is_an_approval_and_no_edit_of_content(ground: Ground) -> None:
-    """Who ticks the one box approves, and the plan counts as unchanged."""
     shown = await Shown.on(ground)
     ground.person("ada").tick(shown.comment.id)
     found = await shown.look()
@@ -97,16 +91,14 @@ async def test_a_tick_is_an_approval_and_no_edit_of_content(ground: Ground) -> N
     assert (await shown.verdict()).outcome is VerdictOutcome.APPROVED
 
 
-async def test_a_tick_that_was_taken_back_is_none(ground: Ground) -> None:
-    """Nobody has approved while the box is empty."""
+async def test_tick_that_was_taken_back_approves_nothing(ground: Ground) -> None:
     shown = await Shown.on(ground)
     ground.person("ada").tick(shown.comment.id)
     ground.person("ada").tick(shown.comment.id, ticked=False)
     assert await shown.reasons() == [Reason.NOBODY]
 
 
-async def test_the_last_who_ticked_is_the_candidate(ground: Ground) -> None:
-    """A tick by somebody who may not, taken back and set by somebody who may, approves."""
+async def test_last_who_ticked_is_the_candidate(ground: Ground) -> None:
     shown = await Shown.on(ground)
     ground.person("will").tick(shown.comment.id)
     assert await shown.reasons() == [Reason.ROLE_TOO_LOW, Reason.NOBODY]
@@ -116,8 +108,7 @@ async def test_the_last_who_ticked_is_the_candidate(ground: Ground) -> None:
 
 
 @pytest.mark.req("A5", "PR5")
-async def test_an_edited_plan_is_not_approved(ground: Ground) -> None:
-    """A writer who changes the plan under an approval takes it away."""
+async def test_edited_plan_is_not_approved(ground: Ground) -> None:
     shown = await Shown.on(ground)
     ground.person("mia").react(shown.comment, "+1")
     ground.person("will").edit_comment(shown.comment.id, shown.comment.text.body.replace("src/a.py", "src/b.py"))
@@ -155,8 +146,7 @@ def test_an_edit_that_is_not_listed_is_an_edit(listed: list[str] | None) -> None
 
 
 @pytest.mark.req("A2")
-async def test_a_tick_that_changes_more_is_an_edit(ground: Ground) -> None:
-    """An edit that ticks the box and slips something in is no approval."""
+async def test_tick_that_changes_more_approves_nothing(ground: Ground) -> None:
     shown = await Shown.on(ground)
     body = shown.comment.text.body.replace("- [ ]", "- [x]").replace("src/a.py", "src/b.py")
     ground.person("ada").edit_comment(shown.comment.id, body)
@@ -193,8 +183,7 @@ async def test_an_approval_is_used_once(ground: Ground, way: str) -> None:
 
 
 @pytest.mark.req("A4b")
-async def test_a_plan_that_is_gone_begins_no_work(ground: Ground) -> None:
-    """Where the comment was deleted between the verdict and the edit, it is looked at again."""
+async def test_plan_deleted_between_verdict_and_edit_begins_no_work(ground: Ground) -> None:
     shown = await Shown.on(ground)
     ground.person("will").delete_comment(shown.comment.id)
     with pytest.raises(Transient):
@@ -202,8 +191,7 @@ async def test_a_plan_that_is_gone_begins_no_work(ground: Ground) -> None:
 
 
 @pytest.mark.req("A2")
-async def test_the_same_second_is_too_old(ground: Ground) -> None:
-    """A reaction must be strictly newer than the posting."""
+async def test_reaction_must_be_strictly_newer_than_the_post(ground: Ground) -> None:
     shown = await Shown.on(ground)
     ground.github.world.person("mia").react(shown.comment, "+1")
     (reaction,) = ground.github.world.reactions_to(shown.comment.node_id)
@@ -227,8 +215,9 @@ async def test_the_same_second_is_too_old(ground: Ground) -> None:
         ("`@plangate approve`", VerdictOutcome.PENDING),
     ),
 )
-async def test_a_command_is_an_opinion(ground: Ground, text: str, outcome: VerdictOutcome) -> None:
-    """approve and reject count as comments of their own, in visible prose."""
+async def test_approve_and_reject_in_visible_prose_are_opinions(
+    ground: Ground, text: str, outcome: VerdictOutcome
+) -> None:
     shown = await Shown.on(ground)
     ground.person("mia").comment(HOME, shown.plan.thread, text.format(digest=shown.plan.short_digest))
     assert (await shown.verdict()).outcome is outcome
@@ -243,15 +232,13 @@ async def test_an_edited_command_does_not_count(ground: Ground) -> None:
     assert await shown.reasons() == [Reason.COMMENT_EDITED, Reason.NOBODY]
 
 
-async def test_a_command_before_the_plan_does_not_count(ground: Ground) -> None:
-    """Approving what is not shown yet approves nothing."""
+async def test_command_before_the_plan_does_not_count(ground: Ground) -> None:
     thread = ground.issue()
     ground.person("mia").comment(HOME, thread, "@plangate approve")
     assert await (await Shown.on(ground, thread)).reasons() == [Reason.NOBODY]
 
 
-async def test_commands_are_read_beyond_the_newest_page(ground: Ground) -> None:
-    """A hundred later comments do not hide a rejection."""
+async def test_a_hundred_later_comments_do_not_hide_a_rejection(ground: Ground) -> None:
     shown = await Shown.on(ground)
     ground.person("mia").comment(HOME, shown.plan.thread, "@plangate reject")
     for _ in range(110):
@@ -314,8 +301,7 @@ async def test_other_files_may_change(ground: Ground) -> None:
 
 
 @pytest.mark.req("E3")
-async def test_its_own_commit_is_no_drift(ground: Ground) -> None:
-    """The plan's own work on the branch is nobody else's doing; a further commit on top of it is."""
+async def test_own_commit_on_the_branch_is_no_drift_but_a_further_one_is(ground: Ground) -> None:
     shown = await Shown.on(ground)
     will = ground.person("will")
     pushed = will.push(HOME, {"src/a.py": "a = 2\n"})
@@ -326,7 +312,6 @@ async def test_its_own_commit_is_no_drift(ground: Ground) -> None:
 
 @pytest.mark.req("G4")
 async def test_owners_are_those_of_the_default_branch(ground: Ground) -> None:
-    """What CODEOWNERS says on the branch of a pull request makes nobody an owner."""
     shown = await Shown.on(ground, tier="high")
     ground.person("ada").push(HOME, {"CODEOWNERS": "* @mia\n"}, branch="topic")
     ground.person("mia").react(shown.comment, "+1")
@@ -336,14 +321,12 @@ async def test_owners_are_those_of_the_default_branch(ground: Ground) -> None:
     assert (await shown.dialogue.snapshot(shown.plan, shown.node, onto="topic")).owners == {mia}
 
 
-async def test_a_plan_of_another_repository_is_never_complete(ground: Ground) -> None:
-    """Who is asked about a repository of another number does not know."""
+async def test_plan_of_another_repository_is_never_complete(ground: Ground) -> None:
     shown = await Shown.on(ground, repository=1)
     assert not (await shown.look()).complete
 
 
-async def test_one_query_reads_it(ground: Ground) -> None:
-    """A look at a quiet plan is one request (A1)."""
+async def test_quiet_plan_is_read_by_one_query(ground: Ground) -> None:
     shown = await Shown.on(ground)
     before = len(ground.github.requests)
     await shown.look()

@@ -74,8 +74,7 @@ async def test_what_was_judged_costs_nothing_again(looks: Looks) -> None:
     assert (looks.parsed(), looks.asked() - before) == (0, 1)
 
 
-async def test_an_edit_is_judged_again(looks: Looks) -> None:
-    """What was no turn becomes one by an edit, and by each further edit is judged anew."""
+async def test_each_further_edit_is_judged_anew(looks: Looks) -> None:
     key = looks.says("will", "`@plangate` is code")
     seen = {turn.key for turn in await looks.turns()}
     assert f"{key}@" in seen
@@ -93,8 +92,7 @@ async def test_a_few_short_texts_get_a_sign(looks: Looks) -> None:
     assert looks.parsed() == GLIMPSES
 
 
-async def test_whose_role_is_unknown_waits_unread(looks: Looks) -> None:
-    """While a role cannot be looked up nothing is parsed."""
+async def test_nothing_is_parsed_while_a_role_cannot_be_looked_up(looks: Looks) -> None:
     key = looks.says("mia", LONG)
     looks.ground.github.faults.fail("GET */collaborators*", 500, times=99)
     found = await looks.turns()

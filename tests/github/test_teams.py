@@ -20,7 +20,9 @@ from tests.github.shown import Shown
         ("mia", 403, []),
     ),
 )
-async def test_who_is_in_a_team_cannot_be_read(ground: Ground, login: str, status: int, reasons: list[Reason]) -> None:
+async def test_unreadable_team_spoils_no_word_of_who_has_the_role(
+    ground: Ground, login: str, status: int, reasons: list[Reason]
+) -> None:
     """It spoils nobody's word whose role suffices; of the others, what GitHub refuses to tell is told to the person,
     and what it fails to tell is looked up again."""
     shown = await Shown.on(ground)
@@ -31,8 +33,7 @@ async def test_who_is_in_a_team_cannot_be_read(ground: Ground, login: str, statu
 
 
 @pytest.mark.req("A3", "E2")
-async def test_teams_are_looked_up_for_those_who_decide(ground: Ground) -> None:
-    """Once for each of them, and for nobody whose comments only speak of approving."""
+async def test_teams_are_looked_up_once_and_only_for_who_decides(ground: Ground) -> None:
     shown = await Shown.on(ground)
     shown.dialogue.settings = DialogueSettings(approve_teams=("acme/core",))
     for body in ("@plangate, who can approve this?", "> @plangate approve", "@plangate approve", "@plangate approve"):

@@ -59,7 +59,6 @@ async def test_opening_post_and_newest_entries(ground: Ground) -> None:
 
 
 async def test_older_pages_are_read_until_the_room_is_full(ground: Ground) -> None:
-    """A session that goes on from a later mention sees as much as one that begins: older pages are read for it."""
     thread = ground.issue("nothing")
     say_many(ground, thread, 250, "{} " + "x" * 500)
     heard = ground.clock.now()
@@ -88,7 +87,7 @@ async def test_opening_post_is_never_lost(ground: Ground) -> None:
     assert len(entries(text)) > ENTRIES_LIMIT // (ENTRY_LIMIT + 200)
 
 
-async def test_the_request_is_the_opening_post(ground: Ground) -> None:
+async def test_opening_post_that_asks_is_named_in_its_place(ground: Ground) -> None:
     """An issue that asks stands in the task; so does one that a label points at. Its place says so."""
     thread = ground.issue("please @plangate fix it")
     for key in ("issue", "label-5", "assigned-6"):
@@ -98,7 +97,6 @@ async def test_the_request_is_the_opening_post(ground: Ground) -> None:
 
 
 async def test_edited_texts_say_so(ground: Ground) -> None:
-    """What was edited says so, wherever it stands."""
     thread = ground.issue("nothing")
     said = ground.person("rea").comment(HOME, thread, "before")
     ground.person("rea").edit_comment(said.id, "after")

@@ -25,8 +25,7 @@ def tokens(ground: Ground) -> AppTokens:
 
 
 @pytest.mark.req("W4")
-async def test_what_was_made_is_given_back(ground: Ground) -> None:
-    """The newest token and the one that it renewed end at once; the next one is a new one."""
+async def test_newest_and_renewed_tokens_are_revoked_at_once(ground: Ground) -> None:
     made = tokens(ground)
     first = await made.token()
     ground.clock.advance(3600 - 200)
@@ -38,8 +37,7 @@ async def test_what_was_made_is_given_back(ground: Ground) -> None:
 
 
 @pytest.mark.req("W4")
-async def test_what_is_over_is_not_given_back(ground: Ground) -> None:
-    """An hour later there is nothing to revoke, and a second time neither."""
+async def test_expired_tokens_are_not_revoked(ground: Ground) -> None:
     made = tokens(ground)
     await made.token()
     ground.clock.advance(3601)
@@ -49,8 +47,7 @@ async def test_what_is_over_is_not_given_back(ground: Ground) -> None:
 
 
 @pytest.mark.req("W4")
-async def test_a_github_that_fails_is_told(ground: Ground) -> None:
-    """What was not revoked is no secret: the caller learns of it."""
+async def test_failed_revocation_is_reported(ground: Ground) -> None:
     made = tokens(ground)
     await made.token()
     ground.github.faults.fail("DELETE /installation/token", 500, times=99)
@@ -58,8 +55,7 @@ async def test_a_github_that_fails_is_told(ground: Ground) -> None:
         await made.revoke()
 
 
-async def test_a_key_that_is_not_the_private_one_is_told() -> None:
-    """The public half, or no key at all: one line that names the variable."""
+async def test_text_that_is_no_private_key_is_refused_with_its_variable() -> None:
     private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     for text in (public, "garbage", ""):

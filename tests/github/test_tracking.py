@@ -56,8 +56,7 @@ def tick(ground: Ground, number: ThreadNumber, label: str, by: str = "will") -> 
 
 
 @pytest.mark.req("MT2")
-async def test_an_issue_is_created_once(ground: Ground, issues: TrackingIssues) -> None:
-    """It is found by its marker, whatever its title, and whether it is open or not."""
+async def test_tracking_issue_is_found_by_its_marker_and_created_once(ground: Ground, issues: TrackingIssues) -> None:
     ground.issue("a person's issue")
     first = await opened(issues)
     assert [f"{label}" for label in ground.github.world.issue(HOME, first).labels] == [LABEL]
@@ -84,16 +83,14 @@ async def test_many_issues_are_read_by_one_query(ground: Ground, issues: Trackin
 
 
 @pytest.mark.req("MT1", "MT2")
-async def test_two_processes_that_create_it_at_once(ground: Ground, issues: TrackingIssues) -> None:
-    """Both go on with the same issue, so that one journal decides."""
+async def test_two_processes_that_create_an_issue_at_once_keep_the_same(ground: Ground, issues: TrackingIssues) -> None:
     found = await asyncio.gather(*(opened(issues) for _ in range(3)))
     assert len(set(found)) == 1
     assert found[0] == min(issue.number for issue in ground.github.world.issues.values())
 
 
 @pytest.mark.req("MT2")
-async def test_an_issue_is_edited_only_when_it_differs(ground: Ground, issues: TrackingIssues) -> None:
-    """The same text costs one read and no write."""
+async def test_issue_is_edited_only_if_it_differs(ground: Ground, issues: TrackingIssues) -> None:
     number = await opened(issues)
     before = len(ground.asked("PATCH"))
     await show(issues, number, tracking_body(VIEW))
@@ -106,8 +103,7 @@ async def test_an_issue_is_edited_only_when_it_differs(ground: Ground, issues: T
 
 
 @pytest.mark.req("MT2")
-async def test_ticks_name_who_ticked(ground: Ground, issues: TrackingIssues) -> None:
-    """Each box has its own author; one that is ticked, unticked, and ticked again is the last one's."""
+async def test_each_tick_names_who_ticked_last(ground: Ground, issues: TrackingIssues) -> None:
     number = await opened(issues)
     finding = TaskFinding("requests", "Update requests")
     await show(issues, number, tracking_body(replace(VIEW, rejected=[finding])))

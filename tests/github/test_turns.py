@@ -96,8 +96,7 @@ def test_what_only_names_the_bot_wakes_it_once() -> None:
     assert found == [set(), {said.key}, {said.key}]
 
 
-async def test_marks_that_cannot_be_seen_do_not_stop_the_rest() -> None:
-    """Where the events cannot be read, what was said is still heard."""
+async def test_words_are_heard_even_if_events_cannot_be_read() -> None:
     said = ThreadPost("comment-1", Actor(3, "tom"), "@plangate go", AT)
     with scripted(ROLE, Reply(404, {"message": "Not Found"}), ROLE) as (client, script, _):
         script.replies = [Reply(404, {"message": "Not Found"}), ROLE]
@@ -105,8 +104,7 @@ async def test_marks_that_cannot_be_seen_do_not_stop_the_rest() -> None:
     assert [turn.key for turn in found] == ["comment-1"]
 
 
-async def test_a_text_that_takes_long_holds_up_nothing_else() -> None:
-    """While Markdown of a stranger's making is read, whatever else the process does goes on."""
+async def test_parsing_a_hostile_text_holds_up_nothing_else() -> None:
     said = ThreadPost("comment-1", Actor(3, "tom"), "a\n" * 16_000 + "@plangate", AT)
     looks = 0
 
@@ -156,7 +154,6 @@ async def test_a_command_of_a_turn_is_its_first_line_once(body: str, text: str) 
     assert turn.text.split() == text.split()
 
 
-def test_a_title_is_no_markdown() -> None:
-    """What would be markup elsewhere is text in a title, and people see it."""
+def test_title_is_plain_text() -> None:
     title = "Drop <b>this</b> <!-- and --> [that](x 'y') &amp; `more`"
     assert context(replace(THREAD, title=title)).startswith(f"> Title: {title}\n")

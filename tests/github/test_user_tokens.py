@@ -42,7 +42,7 @@ def server() -> Iterator[tuple[str, Heard]]:
 
 
 @pytest.mark.req("PR4", "W5")
-async def test_the_secret_goes_to_github_alone(
+async def test_client_secret_goes_to_github_alone(
     server: tuple[str, Heard], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A redirect is not followed with the client's secret, and a password in ~/.netrc is not sent."""

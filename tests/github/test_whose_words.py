@@ -48,7 +48,6 @@ async def test_words_that_are_no_command_do_not_become_one_at_the_top(ground: Gr
 
 
 async def test_title_counts_as_of_others_if_nobody_can_say_who_renamed_the_thread() -> None:
-    """A failed look-up never makes words trusted (A3)."""
     opened = ThreadPost("issue", Actor(3, "tom"), "@plangate fix it", AT)
     thread = replace(THREAD, opened=opened, labels=frozenset(), assignees=frozenset(), moved=True)
     with scripted(GONE, ROLE) as (client, _, _):
