@@ -1,26 +1,32 @@
-"""Every way in which the bot changes GitHub, how each is made to happen, and what can go wrong with it (E1)."""
+"""Every request that changes something on GitHub, and how to see what came of it (E1)."""
 
 import ast
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from bot.core.errors import Refused
+from bot.core.maintenance import Operation, OperationKind
 from bot.core.marker import Key
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, ToolUseId, thread_ref
 from bot.core.question import permission
+from bot.core.receipt import KEYS_REF, receipt_ref
 from bot.core.turn import Acknowledgment, Actor
 from bot.core.work import PullOrder, Review, ReviewFinding, Severity
 from bot.github.app import redeliver_failed
 from bot.github.client import GitHubClient
-from bot.github.pulls import GitHubPulls
+from bot.github.pulls import NAME, ApprovalChecks, GitHubPulls
 from bot.github.tasks import LABEL as TRACKED
-from bot.github.tasks import TrackingIssues, make_label
+from bot.github.tasks import OPEN_LABEL, IssueOperations, TrackingIssues, label_as_open, make_label, unlabel_as_open
 from bot.github.tokens import AppTokens
+from bot.receipts.envelope import ReceiptKey, is_receipt_of, sign_statement, with_current_key_file
 from bot.store.git_journal import GitJournal
+from bot.store.receipt_refs import Issuer, ReceiptRefs
 from bot.store.sealing import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.testing.github import code_changes, conversation
@@ -28,10 +34,188 @@ from bot.testing.github.code_changes import LineNote
 from bot.testing.github.faults import Fault, Logged, Plan
 from bot.testing.github.person import Person
 from bot.workspace.remote import RemoteRepository
-from tests.github.conftest import HOME, Ground, Signed
-from tests.github.effect_cases import Case, Effect, crowded
-from tests.github.issue_effects import ISSUE_EFFECTS
-from tests.github.receipt_effects import RECEIPT_EFFECTS
+from tests.github.conftest import HOME, Ground, Signed, no_fence
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An effect about to happen: `act` makes it happen, as often as it is called; `made` counts what came of it."""
+
+    act: Callable[[], Awaitable[object]]
+    made: Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One kind of request that changes something."""
+
+    request: str
+    """``METHOD /path``, with wildcards."""
+    site: str
+    """Where the code sends it: ``file:function:verb``."""
+    prepare: Callable[[Ground, int], Awaitable[Case]] | None = None
+    """Makes a case on a thread with so many comments; None for what only whole stories do."""
+    containing: str = ""
+    once: bool = False
+    """Whether sending it twice would make two: then it is never sent while a look-up fails."""
+
+
+async def crowded(ground: Ground, size: int) -> ThreadNumber:
+    """Open an issue that has so many comments of others."""
+    thread = ground.issue()
+    issue, person = ground.github.world.issue(HOME, thread), ground.person("rea")
+    for number in range(size):
+        conversation.comment(person, issue, f"comment {number}")
+    return thread
+
+
+# The effects on issues that no comment is: labels, states, and the switch of the sweep (E1, MT7)
+
+
+async def an_open_label(ground: Ground, size: int) -> Case:
+    thread = await crowded(ground, size)
+
+    def made() -> int:
+        return ground.github.world.issue(HOME, thread).labels.count(OPEN_LABEL)
+
+    return Case(lambda: label_as_open(ground.client, ground.address, thread), made)
+
+
+async def no_open_label(ground: Ground, size: int) -> Case:
+    thread = await crowded(ground, size)
+    ground.person("ada").label(HOME, thread, OPEN_LABEL)
+
+    def made() -> int:
+        return int(OPEN_LABEL not in ground.github.world.issue(HOME, thread).labels)
+
+    return Case(lambda: unlabel_as_open(ground.client, ground.address, thread), made)
+
+
+def an_operation(kind: OperationKind, text: str = "") -> Callable[[Ground, int], Awaitable[Case]]:
+    """Carry out an approved operation on an issue that has the label ``bug``."""
+
+    async def prepare(ground: Ground, size: int) -> Case:
+        thread, signer = await crowded(ground, size), Signed()
+        ground.person("ada").label(HOME, thread, "bug")
+        operations = IssueOperations(
+            ground.client, ground.address, ground.bot, Key(signer.key_id, signer.mac), no_fence
+        )
+        target = await operations.target(thread)
+        assert target is not None
+        operation, seen = Operation(kind, thread, text), target.digest
+
+        def made() -> int:
+            issue = ground.github.world.issue(HOME, thread)
+            wanted = target.after(operation)
+            return int((frozenset(issue.labels), issue.state == "open") == (wanted.labels, wanted.is_open))
+
+        return Case(lambda: operations.apply(operation, seen, "plan/0"), made)
+
+    return prepare
+
+
+_PERFORM: Final = "bot/github/tasks.py:_perform"
+ISSUE_EFFECTS: Final = {
+    "open label": Effect(
+        "POST */issues/*/labels", "bot/github/tasks.py:label_as_open:post", an_open_label, containing=OPEN_LABEL
+    ),
+    "no open label": Effect(
+        "DELETE */issues/*/labels/plangate*", "bot/github/tasks.py:unlabel_as_open:delete", no_open_label
+    ),
+    "added label": Effect(
+        "POST */issues/*/labels", f"{_PERFORM}:post", an_operation(OperationKind.ADD_LABEL, "stale"), containing="stale"
+    ),
+    "removed label": Effect(
+        "DELETE */issues/*/labels/*", f"{_PERFORM}:delete", an_operation(OperationKind.REMOVE_LABEL, "bug")
+    ),
+    "closed issue": Effect(
+        "PATCH */issues/[0-9]*", f"{_PERFORM}:change", an_operation(OperationKind.CLOSE), containing='"state"'
+    ),
+    "sweep on": Effect("PUT */actions/workflows/*/enable", "bot/github/repository.py:enable:put"),
+    "sweep off": Effect("PUT */actions/workflows/*/disable", "bot/github/repository.py:disable:put"),
+}
+"""Part of the matrix of tests/github/effects.py."""
+
+
+# The effects of receipts on GitHub: the ref of a commit's receipt, its check run, and the ref of keys (RC5, RC6)
+
+
+_COMMIT: Final = CommitId("c" * 40)
+_KEY: Final = ReceiptKey.of(b"k" * 32)
+_PUSH: Final = "POST /*.git/git-receive-pack"
+_SITE: Final = "bot/store/plumbing.py:_push:push"
+
+
+async def _receipts(ground: Ground) -> ReceiptRefs:
+    token = await ground.client.credentials.token()
+    source = RemoteRepository(ground.github.clone_url(HOME), lambda: token)
+    remote = Remote(source.location, environment=source.environment)
+    refs = ThreadRefs(remote, ground.github.world.folder / "mine", ground.clock)
+    issuer = Issuer(
+        partial(sign_statement, key=_KEY),
+        partial(is_receipt_of, key=_KEY.public),
+        partial(with_current_key_file, current=_KEY.public),
+    )
+    return ReceiptRefs(refs, issuer, ground.clock, ground.github.world.folder / "receipts")
+
+
+async def a_receipt(ground: Ground, _: int) -> Case:
+    """Issue a receipt; a process that died has it issued again."""
+    receipts = await _receipts(ground)
+
+    async def act() -> None:
+        await receipts.issue({"subject": 1}, _COMMIT)
+
+    return Case(act, lambda: _commits(ground, receipt_ref(_COMMIT)))
+
+
+async def a_list_of_keys(ground: Ground, _: int) -> Case:
+    """Publish the key with a receipt; where that failed, the next receipt does."""
+    receipts, made = await _receipts(ground), iter(range(10))
+
+    async def act() -> None:
+        await receipts.issue({"subject": 1}, CommitId(f"{next(made):040x}"))
+
+    return Case(act, lambda: _commits(ground, KEYS_REF))
+
+
+async def a_check_run(ground: Ground, _: int) -> Case:
+    """Have the check run on a commit; a process that died has it made again."""
+    (installation,) = ground.github.world.installations
+    may = {"checks": "write", "contents": "read"}
+    ground.client.credentials = AppTokens(ground.app, installation, RepositoryId(ground.repository), may)
+    checks, commit = ApprovalChecks(ground.client, ground.address), ground.head
+    statement = {"predicate": _predicate()}
+
+    def made() -> int:
+        return sum(run.name == NAME for run in ground.github.world.check_runs.values())
+
+    return Case(lambda: checks.ensure(statement, commit), made)
+
+
+def _predicate() -> dict[str, object]:
+    return {
+        "plan": {"digest": "d" * 64, "version": 2},
+        "repository": {"host": "github.com", "name": HOME},
+        "thread": 1,
+        "approvals": [{"by": [{"login": "mia"}, {"login": "mia"}]}],
+    }
+
+
+def _commits(ground: Ground, ref: str) -> int:
+    bare = ground.github.world.bare(ground.github.world.repository(HOME))
+    return len(bare.text("rev-list", ref).split()) if ref in bare.refs() else 0
+
+
+RECEIPT_EFFECTS: Final = {
+    "receipt": Effect(_PUSH, _SITE, a_receipt, "refs/plangate/receipts/"),
+    "check run": Effect("POST */check-runs", "bot/github/pulls.py:ensure:post_once", a_check_run, once=True),
+    "keys": Effect(_PUSH, _SITE, a_list_of_keys, KEYS_REF),
+}
+
+
+# Every way in which the bot changes GitHub, how each is made to happen, and what can go wrong with it (E1)
+
 
 SOURCES: Final = Path(__file__).parents[2] / "bot"
 SILENCE: Final = 1

@@ -3,7 +3,11 @@
 import pytest
 
 from bot.core.errors import Refused, Transient
+from bot.core.secrets.redaction import Redactor
+from bot.core.work import PullOrder
+from bot.github.pulls import GitHubPulls
 from bot.github.responses import BadToken, Missing, OutcomeUnknown, RateLimited, Unprocessable
+from tests.github.conftest import HOME, Ground
 from tests.github.script import Reply, scripted
 
 OK = Reply(200, {"ok": True})
@@ -177,3 +181,145 @@ def test_pygithub_is_not_imported_before_it_is_needed() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert shown.strip() == "set()"
+
+
+# Redirects of a repository that was renamed: followed with query and token, and to nowhere else
+
+
+NEW = "/repositories/7/issues/1/comments"
+OLD = "/repos/acme/old/issues/1/comments"
+
+
+@pytest.mark.parametrize("status", (301, 302, 307, 308))
+async def test_read_follows_a_renamed_repository_with_its_query(status: int) -> None:
+    moved = Reply(status, {"message": "Moved"}, {"Location": f"URL{NEW}?per_page=100&page=2"})
+    with scripted(moved, Reply(200, [])) as (client, script, _):
+        assert await client.get(OLD, {"per_page": 100, "page": 2}) == []
+        assert [(asked.path, asked.query, asked.token) for asked in script.asked] == [
+            (path, {"per_page": "100", "page": "2"}, "t") for path in (OLD, NEW)
+        ]
+
+
+async def test_second_page_of_a_moved_list_is_another_page() -> None:
+    first = Reply(200, [{"id": 1}], {"Link": f'<URL{NEW}?per_page=100&page=2>; rel="next"'})
+    moved = [Reply(301, None, {"Location": f"URL{NEW}?per_page=100{more}"}) for more in ("", "&page=2")]
+    with scripted(moved[0], first, moved[1], Reply(200, [{"id": 2}])) as (client, script, _):
+        assert [item["id"] async for item in client.pages(OLD)] == [1, 2]
+        assert [asked.query.get("page") for asked in script.asked] == [None, None, "2", "2"]
+
+
+async def test_a_location_may_be_relative_and_without_the_query() -> None:
+    with scripted(Reply(301, None, {"Location": NEW}), Reply(200, [])) as (client, script, _):
+        await client.get(OLD, {"page": 2})
+        assert (script.asked[1].path, script.asked[1].query) == (NEW, {"page": "2"})
+
+
+async def test_write_follows_a_renamed_repository_with_method_and_body() -> None:
+    with scripted(Reply(307, None, {"Location": f"URL{NEW}"}), Reply(201, {"id": 5})) as (client, script, _):
+        assert await client.post(OLD, {"body": "a"}) == {"id": 5}
+        assert [(asked.verb, asked.path, asked.body) for asked in script.asked] == [
+            ("POST", OLD, {"body": "a"}),
+            ("POST", NEW, {"body": "a"}),
+        ]
+
+
+@pytest.mark.parametrize("location", ("URL/repositories/8/issues/4/comments", "URL/user", "URL/repositories/7"))
+async def test_write_follows_no_transferred_issue(location: str) -> None:
+    with scripted(Reply(307, {"message": "Moved"}, {"Location": location}), Reply(201, {})) as (client, script, _):
+        with pytest.raises(Refused, match="GitHub refused: Moved"):
+            await client.post(OLD, {"body": "a"})
+        assert len(script.asked) == 1
+
+
+@pytest.mark.parametrize("location", ("http://127.0.0.1:9/x", "https://example.com/repositories/7", "//x.test/x", ""))
+async def test_token_goes_to_no_other_server(location: str) -> None:
+    with scripted(Reply(301, {"message": "Moved"}, {"Location": location}), Reply(200, {})) as (client, script, _):
+        with pytest.raises(Refused, match="GITHUB_API_URL"):
+            await client.get(OLD)
+        assert len(script.asked) == 1
+
+
+async def test_circle_of_redirects_ends() -> None:
+    there, back = (Reply(301, {"message": "Moved"}, {"Location": f"URL{path}"}) for path in (NEW, OLD))
+    with scripted(there, back, there, back, there) as (client, script, _):
+        with pytest.raises(Refused):
+            await client.get(OLD)
+        assert len(script.asked) == 4
+
+
+async def test_text_is_utf_8_also_if_the_server_does_not_say_so() -> None:
+    raw = '{"body": "⏸ café 👀"}'.encode()
+    with scripted(Reply(200, raw=raw, headers={"Content-Type": "application/vnd.github+json"})) as (client, _, _clock):
+        assert (await client.get("/x"))["body"] == "⏸ café 👀"
+
+
+# Nothing that is written to GitHub holds a secret, whichever way it goes
+
+
+KEY = "sk-ant-api03-" + "Zx9Qw7Lm3Tk5Vb1N" * 5
+UNKNOWN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6"
+SAID = f"It is `{KEY}`, {KEY[20:50]} and {UNKNOWN}, or {UNKNOWN[:9]}\u200b{UNKNOWN[9:]}."
+
+
+@pytest.fixture
+def ground(ground: Ground) -> Ground:
+    """A ground whose client knows one key."""
+    ground.client.redactor = Redactor(((KEY, "model key"),))
+    return ground
+
+
+def clean(text: str) -> bool:
+    return "[redacted: " in text and KEY[20:40] not in text and UNKNOWN[8:20] not in text
+
+
+@pytest.mark.req("X3", "PR4")
+async def test_every_kind_of_comment_is_redacted(ground: Ground) -> None:
+    thread = ground.issue()
+    dialogue = ground.dialogue(thread)
+    for _ in range(2):
+        await dialogue.post(SAID, 1)
+        await dialogue.explain_ignored_answers(SAID, 2)
+        async with dialogue.hold_progress():
+            await dialogue.progress(SAID, 3)
+    plan = await dialogue.propose(ground.plan(thread), 4)
+    await dialogue.supersede(plan.id, SAID)
+    assert [clean(comment.text.body) for comment in ground.comments(thread)] == [True] * 4
+
+
+@pytest.mark.req("X3", "PR5")
+async def test_plan_with_a_secret_is_shown_without_it_and_still_counts_as_shown(ground: Ground) -> None:
+    thread = ground.issue()
+    plan = ground.plan(thread, markdown=SAID)
+    dialogue = ground.dialogue(thread)
+    shown = await dialogue.propose(plan, 1)
+    assert clean(ground.comments(thread)[0].text.body)
+    snapshot = await dialogue.snapshot(plan, shown.id)
+    assert snapshot.shown is not None
+    assert snapshot.shown.intact
+
+
+@pytest.mark.req("X3")
+async def test_title_and_body_of_a_pull_request_are_redacted(ground: Ground) -> None:
+    ground.person("will").push(HOME, {"src/a.py": "a = 2\n"}, branch="plangate/1-fix")
+    port = GitHubPulls(ground.client, ground.address, ground.bot)
+    order = PullOrder("plangate/1-fix", "main", f"Fix {UNKNOWN}", f"{SAID}\n\nCloses #1")
+    made = await port.ensure(order)
+    assert await port.ensure(order) == made
+    issue = ground.github.world.issue(HOME, made.number)
+    assert clean(issue.text.body)
+    assert issue.title == "Fix [redacted: GitHub token]"
+
+
+@pytest.mark.req("X3")
+async def test_client_redacts_what_callers_forget(ground: Ground) -> None:
+    thread = ground.issue()
+    token = await ground.client.credentials.token()
+    path = f"{ground.address.path}/issues/{thread}/comments"
+    await ground.client.get(ground.address.path)
+    made = await ground.client.post(path, {"body": f"{SAID} {token[4:]}"})
+    await ground.client.change(
+        f"{ground.address.path}/issues/comments/{made['id']}", {"body": f"again {SAID} {token[-20:]}"}
+    )
+    (comment,) = ground.comments(thread)
+    assert clean(comment.text.body)
+    assert token[-20:] not in comment.text.body

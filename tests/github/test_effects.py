@@ -7,8 +7,7 @@ import pytest
 from bot.core.errors import Conflict, Transient
 from bot.testing.github.faults import Plan
 from tests.github.conftest import Ground
-from tests.github.effect_cases import Case
-from tests.github.effects import BLIND, EFFECTS, MISHAPS, SILENCE, named, sites
+from tests.github.effects import BLIND, EFFECTS, MISHAPS, SILENCE, Case, named, sites
 
 SIZES = (0, 99, 100, 101, 1000)
 OFTEN = {"done, then 502", "done, then cut", "not done, 502"}
@@ -34,7 +33,7 @@ EVERY_DAY = {
 
 TRIED_ELSEWHERE = {
     "bot/github/publishing_facts.py:_refusal_of_pulls:mutate",  # tests/github/test_publishing_facts.py: opens nothing
-    "bot/github/comments.py:_post:delete",  # tests/github/test_cancelled_comment.py: a repetition, gone once or twice
+    "bot/github/comments.py:_post:delete",  # tests/github/test_comments.py: a repetition, gone once or twice
     "bot/github/app.py:exchange_code:post",  # tests/webhooks/test_set_up.py: GitHub takes each code once
     "bot/service/person_turns.py:create:post",  # tests/service/test_person_turns.py: a person's, by an idempotency key
     "bot/service/viewers.py:comment:post",  # tests/webhooks/dashboard/test_commands.py: a person's, once for each page

@@ -5,10 +5,17 @@ from dataclasses import replace
 import pytest
 
 from bot.core.errors import Refused, Transient
+from bot.core.names import ThreadNumber
+from bot.core.turn import Acknowledgment, Actor
 from bot.core.work import PullOrder
+from bot.github.checks import PullCheckReader
+from bot.github.dialogue import DialogueSettings
 from bot.github.pulls import GitHubPulls
+from bot.github.tasks import OPEN_LABEL
+from bot.github.tokens import AppTokens
 from bot.testing.github.faults import Fault
-from tests.github.conftest import HOME, Ground
+from tests.github.conftest import HOME, Ground, turns_of
+from tests.github.reading import Reading
 
 ORDER = PullOrder("plangate/1-fix", "main", "Fix it", "What and why.\n\nCloses #1")
 
@@ -134,3 +141,83 @@ async def test_closed_pull_request_gets_neither_labels_nor_reviewers(ground: Gro
     ground.person("ada").close(HOME, made.number)
     await port.ensure(replace(ORDER, labels=("x",), reviewers=("mia",)))
     assert attended(ground, made.number) == ([], [])
+
+
+# Whose pull requests' checks are read: those that the bot made, not all that its account opened (MT9)
+
+
+@pytest.mark.req("MT9")
+@pytest.mark.parametrize(("branch", "ours"), (("plangate/7-topic", True), ("topic", False), ("plangate/topic", False)))
+async def test_pull_requests_of_other_workflows_are_not_ours(ground: Ground, branch: str, ours: bool) -> None:
+    """In a job, every workflow speaks as github-actions[bot], and opens pull requests of its own."""
+    account = ground.github.world.user("will")
+    will = ground.person("will")
+    will.push(HOME, {"src/a.py": "a = 2\n"}, branch=branch)
+    number = ThreadNumber(will.open_pull(HOME, "Change", head=branch).number)
+    reader = PullCheckReader(ground.client, ground.address, Actor(account.id, "will"), Reading(ground).reader.results)
+    assert (await reader.read(number) is not None, number in await reader.open_heads()) == (ours, ours)
+
+
+# The label on the threads that the bot works on: set once, taken off when the thread is closed, and never needed
+
+
+LABELS = DialogueSettings(label_threads=True)
+
+
+async def take_in(ground: Ground, thread: ThreadNumber, sign: Acknowledgment = Acknowledgment.SEEN) -> frozenset[str]:
+    """Read a thread as a job does, acknowledge what was said, and return the thread's labels."""
+    dialogue = ground.dialogue(thread, LABELS)
+    for turn in await turns_of(dialogue):
+        await dialogue.acknowledge(turn, sign)
+    return frozenset(ground.github.world.issue(HOME, thread).labels)
+
+
+def writes(ground: Ground) -> int:
+    return len([asked for asked in ground.asked() if "/labels" in asked and not asked.startswith("GET")])
+
+
+async def test_first_accepted_turn_labels_its_thread_once(ground: Ground) -> None:
+    thread = ground.issue()
+    ground.person("mia").label(HOME, thread, "bug")
+    ground.person("mia").comment(HOME, thread, "@plangate and the docs")
+    assert await take_in(ground, thread) == {"bug", OPEN_LABEL}
+    assert await take_in(ground, thread) == {"bug", OPEN_LABEL}
+    assert writes(ground) == 1
+
+
+async def test_pull_request_is_labeled_too(ground: Ground) -> None:
+    ground.person("will").push(HOME, {"src/a.py": "a = 2\n"}, branch="topic")
+    pull = ground.person("will").open_pull(HOME, "Topic", head="topic", body="@plangate tidy up")
+    assert await take_in(ground, ThreadNumber(pull.number)) == {OPEN_LABEL}
+
+
+async def test_only_what_is_accepted_labels(ground: Ground) -> None:
+    """Strangers cannot make a thread the bot's, and neither the service nor a terminal labels anything."""
+    thread = ground.issue(by="rea")
+    assert await take_in(ground, thread, Acknowledgment.MAY_NOT) == frozenset()
+    dialogue = ground.dialogue(thread)
+    for turn in await turns_of(dialogue):
+        await dialogue.acknowledge(turn, Acknowledgment.SEEN)
+    assert writes(ground) == 0
+
+
+async def test_label_ends_with_the_thread_and_returns_after_reopening(ground: Ground) -> None:
+    """Closing takes it off. A mention on a closed thread does not bring it back; one after reopening does."""
+    thread = ground.issue()
+    await take_in(ground, thread)
+    ground.person("mia").close(HOME, thread)
+    assert await take_in(ground, thread) == frozenset()
+    ground.person("mia").comment(HOME, thread, "@plangate status")
+    assert await take_in(ground, thread) == frozenset()
+    assert writes(ground) == 2
+    ground.person("mia").reopen(HOME, thread)
+    assert await take_in(ground, thread) == {OPEN_LABEL}
+
+
+async def test_refused_label_stops_nothing(ground: Ground) -> None:
+    thread = ground.issue()
+    tokens = ground.client.credentials
+    assert isinstance(tokens, AppTokens)
+    ground.client.credentials = replace(tokens, permissions={"issues": "read", "contents": "read"})
+    assert await take_in(ground, thread) == frozenset()
+    assert writes(ground) == 1

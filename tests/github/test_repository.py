@@ -1,14 +1,21 @@
 """Facts of a repository, tokens, roles: each from the place that GitHub documents."""
 
+import json
+import re
 from functools import partial
+from itertools import takewhile
+from pathlib import Path
 
 import jwt
 import pytest
 
+from bot.core.decision_evidence import ConfigurationChange
 from bot.core.errors import Misconfigured, Refused
 from bot.core.names import RepositoryId
 from bot.core.turn import Actor, ActorKind, Role
+from bot.github.app import APP_EVENTS, WantedApp
 from bot.github.client import GitHubClient
+from bot.github.deliveries import EVENTS as HEARD
 from bot.github.pace import WritePace
 from bot.github.permissions import Roles
 from bot.github.repository import (
@@ -22,6 +29,7 @@ from bot.github.repository import (
     token_bot,
 )
 from bot.github.responses import Missing
+from bot.github.tasks import newest_change
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.testing.github import credentials
 from tests.github.conftest import HOME, ROLES, Ground
@@ -240,3 +248,87 @@ def test_token_is_scoped_to_the_number_of_a_renamed_repository(ground: Ground) -
     tokens = ground.client.credentials
     assert isinstance(tokens, AppTokens)
     assert tokens.repository == RepositoryId(ground.repository)
+
+
+# Who brought in the newest version of the configuration: the person behind a standing approval (MT6)
+
+
+PATH = ".github/plangate.yml"
+
+
+async def newest(ground: Ground) -> ConfigurationChange | None:
+    return await newest_change(ground.client, ground.address, PATH)
+
+
+@pytest.mark.req("MT6", "RC1")
+async def test_version_is_of_who_merged_its_pull_request_else_of_who_committed_it(ground: Ground) -> None:
+    """Who merged its pull request, whoever wrote it; where there was none, who committed it. Other files do not count.
+
+    Three requests find it.
+    """
+    assert await newest(ground) is None
+    pushed = ground.person("ada").push(HOME, {PATH: "language: English\n"})
+    found = await newest(ground)
+    assert found is not None
+    assert (found.commit, found.actor.login) == (pushed, "ada")
+    pushed = ground.person("will").push(HOME, {PATH: "language: German\n"}, branch="german")
+    pull = ground.person("will").open_pull(HOME, "German", head="german")
+    found = await newest(ground)
+    assert found is not None
+    assert found.actor.login == "ada"  # it is only proposed
+    ground.person("ada").merge(HOME, pull.number)
+    ground.person("mia").push(HOME, {"README.md": "More.\n"})
+    before = len(ground.github.requests)
+    found = await newest(ground)
+    assert found is not None
+    assert (found.commit, found.actor.login) == (pushed, "ada")
+    assert len(ground.github.requests) == before + 3
+
+
+@pytest.mark.req("MT6", "RC1")
+async def test_merge_to_another_branch_brings_nothing_in(ground: Ground) -> None:
+    person = ground.person
+    person("will").push(HOME, {PATH: "language: English\n"}, branch="topic")
+    person("ada").push(HOME, {"README.md": "More.\n"}, branch="dev")
+    collected = person("will").open_pull(HOME, "Collect", head="topic", base="dev")
+    person("will").merge(HOME, collected.number)
+    proposed = person("mia").open_pull(HOME, "Propose", head="dev")
+    person("ada").merge(HOME, proposed.number)
+    found = await newest(ground)
+    assert found is not None
+    assert found.actor.login == "ada"
+
+
+# What an App asks for is what the documentation says that it needs
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+NAMES = "contents|issues|pull_requests|metadata|actions|checks|members"
+
+
+@pytest.mark.req("W4a")
+def test_app_asks_for_the_permissions_that_the_docs_name() -> None:
+    """The column of the App in docs/tokens.md: the strongest level that any row names."""
+    lines = (DOCS / "tokens.md").read_text().splitlines()
+    first_table = takewhile(bool, lines[lines.index(next(line for line in lines if line.startswith("| "))) :])
+    rows = [row.split("|")[2] for row in first_table]
+    told = [pair for row in rows for pair in re.findall(rf"\b({NAMES}): (read|write)", row)]
+    documented = {name: "write" if (name, "write") in told else "read" for name, _ in told}
+    assert WantedApp("a", "acme", "https://a/webhooks/github").permissions == documented
+    of_a_person = WantedApp("a", "", "https://a/webhooks/github").permissions
+    assert of_a_person == {name: level for name, level in documented.items() if name != "members"}
+
+
+def test_app_asks_for_no_event_that_wakes_nobody() -> None:
+    assert set(APP_EVENTS) < HEARD
+
+
+def test_form_goes_to_the_own_server_for_a_person_or_an_organization() -> None:
+    wanted = WantedApp("a", "acme", "https://a/webhooks/github")
+    assert wanted.form_url("https://ghes", "s&1") == "https://ghes/organizations/acme/settings/apps/new?state=s%261"
+    assert (
+        WantedApp("a", "", wanted.webhook_url).form_url("https://ghes", "s") == "https://ghes/settings/apps/new?state=s"
+    )
+    manifest = json.loads(wanted.manifest("http://localhost:8000/setup/callback"))
+    assert manifest["url"] == "https://a/"
+    assert manifest["callback_urls"] == ["https://a/sign-in/callback", "http://localhost:8000/sign-in/callback"]

@@ -19,8 +19,7 @@ from bot.service.reconcile import Reconciler
 from bot.testing.github import conversation
 from bot.testing.github.code_changes import LineNote
 from bot.testing.github.faults import Logged
-from tests.github.effects import EFFECTS, named, none_known
-from tests.github.issue_effects import ISSUE_EFFECTS
+from tests.github.effects import EFFECTS, ISSUE_EFFECTS, named, none_known
 from tests.github.test_oracles import oracle, pattern, problems, resolved
 from tests.stories.github.ground import HOME, Story
 from tests.testing.github.oracles import validator
