@@ -49,8 +49,8 @@
   if (!liveKind || !window.EventSource) return;
   const isBusy = () => isTyping(document.activeElement) || document.querySelector("details.reject[open], dialog[open]");
   const updatePage = async () => {
-    const response = await fetch(location.href, { headers: { accept: "text/html" } });
-    if (!response.ok || response.redirected) return;
+    const response = await fetch(location.href, { headers: { accept: "text/html" } }).catch(() => null);
+    if (!response?.ok || response.redirected) return;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     const newMain = page.getElementById("main");
     if (liveKind === "thread" && (page.body.dataset.digest || "") !== (body.dataset.digest || "")) {

@@ -2,58 +2,10 @@
 
 from typing import Final, assert_never
 
+from bot.core import moves, notes
 from bot.core.events import JournalEvent
 from bot.core.markdown.elements import shorten_line
-from bot.core.moves import (
-    Answered,
-    Approved,
-    Asked,
-    Closed,
-    Delivered,
-    Drifted,
-    Executed,
-    Expired,
-    Failed,
-    Instructed,
-    JournaledTurn,
-    Limited,
-    MoveEvent,
-    Noted,
-    Outgrew,
-    Planned,
-    Proposed,
-    Published,
-    Rejected,
-    Replied,
-    Requested,
-    Resumed,
-    Retried,
-    Stopped,
-    Withdrawn,
-)
 from bot.core.names import SHORT_DIGEST
-from bot.core.notes import (
-    Explained,
-    FindingOffered,
-    Folded,
-    Heard,
-    NetworkReached,
-    Note,
-    Noticed,
-    OccurrenceDue,
-    OccurrenceEnded,
-    Operated,
-    Prepared,
-    PullRequestEnded,
-    Pushing,
-    Queued,
-    Shown,
-    Spent,
-    Taken,
-    TaskChanged,
-    Told,
-    Unknown,
-)
 
 LONGEST: Final = 200
 """Characters of a text by people or a model that a line quotes."""
@@ -61,191 +13,130 @@ LONGEST: Final = 200
 
 def describe_event(event: JournalEvent) -> str:
     """Return what an entry records, as one line of plain text."""
-    return _describe_move(event) if isinstance(event, MoveEvent) else _describe_note(event)
+    return _describe_move(event) if isinstance(event, moves.MoveEvent) else _describe_note(event)
 
 
 def people_of(event: JournalEvent) -> tuple[str, ...]:
     """Return the logins of the people who caused an entry."""
     match event:
-        case Requested() | Noted() | Heard():
+        case moves.Requested() | moves.Noted() | notes.Heard():
             return (event.said.actor.login,)
-        case Stopped() | Retried() | Resumed() if event.said is not None:
+        case moves.Stopped() | moves.Retried() | moves.Resumed() if event.said is not None:
             return (event.said.actor.login,)
-        case Approved() | Stopped():
+        case moves.Approved() | moves.Stopped():
             return event.by
-        case Rejected():
+        case moves.Rejected():
             return event.by or ()
-        case Replied() | Instructed():
+        case moves.Replied() | moves.Instructed():
             return (event.login,) if event.login else event.by
-        case OccurrenceDue() | FindingOffered():
+        case notes.OccurrenceDue() | notes.FindingOffered():
             return (event.by,) if event.by else ()
         case _:
             return ()
 
 
-def _describe_move(event: MoveEvent) -> str:
+def _describe_move(event: moves.MoveEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one for each kind of entry
     match event:
-        case Requested() | Noted() | Stopped() | Retried() | Resumed() | Closed():
-            return _describe_request(event)
-        case Planned() | Outgrew() | Proposed() | Approved() | Rejected() | Drifted() | Expired() | Withdrawn():
-            return _describe_decision(event)
-        case Answered() | Asked() | Replied() | Instructed():
-            return _describe_dialogue(event)
-        case Executed() | Published() | Delivered() | Failed() | Limited():
-            return _describe_work(event)
-        case _:
-            assert_never(event)
-
-
-def _describe_request(event: Requested | Noted | Stopped | Retried | Resumed | Closed) -> str:
-    match event:
-        case Requested():
+        case moves.Requested():
             return f"{_speaker(event.said)} asked: {_quote(event.said.text)}"
-        case Noted():
+        case moves.Noted():
             later = ", kept until the approved work is over" if event.kept else ""
             return f"{_speaker(event.said)} added{later}: {_quote(event.said.text)}"
-        case Stopped():
+        case moves.Stopped():
             return f"Stopped by {_speaker(event.said) or ', '.join(event.by) or 'Plangate'}"
-        case Retried():
+        case moves.Retried():
             return f"{_speaker(event.said) or 'Plangate'} asked to plan again"
-        case Resumed():
+        case moves.Resumed():
             return f"{_speaker(event.said) or 'Plangate'} continued the approved work"
-        case Closed():
+        case moves.Closed():
             return "The pull request was closed"
-        case _:
-            assert_never(event)
-
-
-def _describe_decision(
-    event: Planned | Outgrew | Proposed | Approved | Rejected | Drifted | Expired | Withdrawn,
-) -> str:
-    match event:
-        case Planned():
+        case moves.Planned():
             return f"Plan {event.plan.plan} is ready, tier {event.plan.tier}"
-        case Outgrew():
+        case moves.Outgrew():
             return f"The work outgrew its plan; plan {event.plan.plan} amends it"
-        case Proposed():
+        case moves.Proposed():
             return f"The plan {(event.digest or '')[:SHORT_DIGEST]} is shown"
-        case Approved():
+        case moves.Approved():
             return f"Approved by {', '.join(event.by) or 'the configuration'}"
-        case Rejected():
+        case moves.Rejected():
             return _with_reason(f"Rejected by {', '.join(event.by or ()) or 'Plangate'}", event.reasons)
-        case Drifted():
+        case moves.Drifted():
             return _with_reason("The plan is stale", event.detail)
-        case Expired():
+        case moves.Expired():
             return _with_reason("Expired", event.detail)
-        case Withdrawn():
+        case moves.Withdrawn():
             return _with_reason("The approval no longer stands", event.reasons)
-        case _:
-            assert_never(event)
-
-
-def _describe_dialogue(event: Answered | Asked | Replied | Instructed) -> str:
-    match event:
-        case Answered():
+        case moves.Answered():
             return f"Answered: {_quote(event.answer or event.owes)}"
-        case Asked():
+        case moves.Asked():
             questions = " ".join(question.text for question in event.asking.questions)
             return f"Asked: {_quote(event.asking.subject or questions)}"
-        case Replied() | Instructed():
+        case moves.Replied() | moves.Instructed():
             who = event.login or ", ".join(event.by) or "Plangate"
             return f"{who} answered: {_quote(event.reply or str(event.grant or ''))}"
-        case _:
-            assert_never(event)
-
-
-def _describe_work(event: Executed | Published | Delivered | Failed | Limited) -> str:
-    match event:
-        case Executed():
+        case moves.Executed():
             passed = sum(check.get("exit_code") == 0 for check in event.checks)
-            checks = f", {passed} of {len(event.checks)} checks pass" if event.checks else ""
-            return f"The work is done{checks}"
-        case Published():
+            return "The work is done" + (f", {passed} of {len(event.checks)} checks pass" if event.checks else "")
+        case moves.Published():
             return f"Opened pull request #{event.pull_number} from {event.branch}"
-        case Delivered():
+        case moves.Delivered():
             return f"Delivered the branch {event.branch}" if event.branch else "Delivered"
-        case Failed():
+        case moves.Failed():
             return _with_reason("Failed", event.detail)
-        case Limited():
+        case moves.Limited():
             return _with_reason("Reached a limit", event.detail)
         case _:
             assert_never(event)
 
 
-def _describe_note(event: Note) -> str:
+def _describe_note(event: notes.Note) -> str:  # noqa: C901, PLR0911, PLR0912 - one for each kind of entry
     match event:
-        case Heard() | Told() | Shown() | Folded() | Noticed() | Explained():
-            return _describe_saying(event)
-        case TaskChanged() | OccurrenceDue() | OccurrenceEnded() | FindingOffered() | PullRequestEnded():
-            return _describe_task(event)
-        case NetworkReached() | Prepared() | Taken() | Spent() | Queued() | Pushing() | Operated() | Unknown():
-            return _describe_step(event)
-        case _:
-            assert_never(event)
-
-
-def _describe_saying(event: Heard | Told | Shown | Folded | Noticed | Explained) -> str:
-    match event:
-        case Heard():
+        case notes.Heard():
             why = "may not ask" if event.refused else "is over the daily quota" if event.quota else "commented"
             return f"{_speaker(event.said)} {why}: {_quote(event.said.text)}"
-        case Told():
+        case notes.Told():
             return "Posted a comment"
-        case Shown():
+        case notes.Shown():
             return "The question is shown"
-        case Folded():
+        case notes.Folded():
             return f"Folded {event.folded} comments of a plan that is no longer valid"
-        case Noticed():
+        case notes.Noticed():
             return "Somebody approved a plan that cannot be approved"
-        case Explained():
+        case notes.Explained():
             return _with_reason("Explained why the plan waits", event.reasons)
-        case _:
-            assert_never(event)
-
-
-def _describe_task(event: TaskChanged | OccurrenceDue | OccurrenceEnded | FindingOffered | PullRequestEnded) -> str:
-    match event:
-        case TaskChanged():
+        case notes.TaskChanged():
             return f"Tracks the scheduled task {event.task}"
-        case OccurrenceDue():
-            return (
-                f"{event.by} asked to run the task now" if event.by else f"The task is due ({event.due:%Y-%m-%d %H:%M})"
-            )
-        case OccurrenceEnded():
+        case notes.OccurrenceDue() if event.by:
+            return f"{event.by} asked to run the task now"
+        case notes.OccurrenceDue():
+            return f"The task is due ({event.due:%Y-%m-%d %H:%M})"
+        case notes.OccurrenceEnded():
             return f"The occurrence ended: {_quote(event.outcome)}"
-        case FindingOffered():
+        case notes.FindingOffered():
             return f"{event.by} offered a rejected finding again: {_quote(event.finding)}"
-        case PullRequestEnded():
+        case notes.PullRequestEnded():
             return f"Pull request #{event.pull_number} was {'merged' if event.merged else 'closed'}"
-        case _:
-            assert_never(event)
-
-
-def _describe_step(
-    event: NetworkReached | Prepared | Taken | Spent | Queued | Pushing | Operated | Unknown,
-) -> str:
-    match event:
-        case NetworkReached():
+        case notes.NetworkReached():
             return f"Network decisions: {len(event.reached)} hosts"
-        case Prepared():
+        case notes.Prepared():
             return f"Ran {len(event.commands or ())} set-up commands"
-        case Taken():
+        case notes.Taken():
             return "Another process took the thread over"
-        case Spent():
+        case notes.Spent():
             return f"Spent ${event.cost_usd:.2f}"
-        case Queued():
+        case notes.Queued():
             return "Waits for a free session" if event.queued else "A session is free"
-        case Pushing():
+        case notes.Pushing():
             return f"Pushes {event.made.commit[:SHORT_DIGEST]} to {event.made.branch}"
-        case Operated():
+        case notes.Operated():
             return f"Operation {event.operation + 1} of the plan: {_quote(event.outcome)}"
-        case Unknown():
+        case notes.Unknown():
             return f"Recorded by a newer version of Plangate: {_quote(event.kind)}"
         case _:
             assert_never(event)
 
 
-def _speaker(turn: JournaledTurn | None) -> str:
+def _speaker(turn: moves.JournaledTurn | None) -> str:
     return turn.actor.login if turn is not None else ""
 
 
