@@ -31,8 +31,7 @@ async def index(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield made
 
 
-def test_pages_show_every_thread_once(index: ThreadIndex) -> None:
-    """Newest first; a small page leads to the next one, without gaps or repetitions, even among equal times."""
+def test_pages_show_every_thread_once_the_newest_first_even_among_equal_times(index: ThreadIndex) -> None:
     records = fill(index)
     shown = everything(index, ThreadQuery(limit=5))
     assert set(shown) == {each.summary for each in records.values()}
@@ -40,8 +39,7 @@ def test_pages_show_every_thread_once(index: ThreadIndex) -> None:
     assert [each.updated for each in shown] == sorted((each.updated for each in shown), reverse=True)
 
 
-def test_filters(index: ThreadIndex) -> None:
-    """Each filter shows what a comparison in Python finds, alone and together."""
+def test_each_filter_finds_what_a_comparison_in_python_finds(index: ThreadIndex) -> None:
     records = fill(index, 40)
     rows = [each.summary for each in records.values()]
     stages = frozenset({Stage.IN_REVIEW, Stage.EXECUTING})
@@ -63,8 +61,7 @@ def test_filters(index: ThreadIndex) -> None:
     assert {str(row.stage) for row in rows} & {"in_review", "executing"}
 
 
-def test_a_made_up_cursor(index: ThreadIndex) -> None:
-    """It is refused with what to do."""
+def test_a_made_up_cursor_is_refused(index: ThreadIndex) -> None:
     edges = ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2026\0", "\ud800")
     odd = [urlsafe_b64encode(json.dumps([edge, 1, 1]).encode()).decode() for edge in edges]
     odd += [urlsafe_b64encode(text.encode()).decode() for text in ("[" * 40_000, f'["2026-11-20", {"9" * 4_400}, 1]')]
@@ -80,15 +77,13 @@ def test_a_name_that_no_database_can_hold_is_found_nowhere(index: ThreadIndex) -
         assert index.page(ThreadQuery(repository=text)).threads == ()
 
 
-def test_find(index: ThreadIndex) -> None:
-    """A thread is found by the name of its repository, in any case."""
+def test_a_thread_is_found_by_the_name_of_its_repository_in_any_case(index: ThreadIndex) -> None:
     fill(index)
     assert index.find("Octo/Hello-1", 2) == address(2, 1)
     assert index.find("octo/hello-1", 99) is None
 
 
 def test_costs_are_those_of_the_journals(index: ThreadIndex) -> None:
-    """What the index adds up is what the bookings add up to."""
     records = fill(index)
     direct = add_up(booking for each in records.values() for booking in each.bookings)
     indexed = add_up(index.bookings(None, None))
@@ -97,8 +92,7 @@ def test_costs_are_those_of_the_journals(index: ThreadIndex) -> None:
     assert add_up(index.bookings(None, {2})).repositories[0].name == "octo/hello-2"
 
 
-def test_what_is_gone(index: ThreadIndex) -> None:
-    """A thread without journal is forgotten with its costs, and clearing forgets everything."""
+def test_a_thread_without_journal_is_forgotten_with_its_costs(index: ThreadIndex) -> None:
     fill(index, 6)
     kept = add_up(index.bookings(None, {2})).total
     index.keep_only(1, [])
@@ -136,8 +130,7 @@ def test_records_of_repositories_that_are_not_served_any_more_go(index: ThreadIn
     assert {line.name for line in add_up(index.bookings(None, None)).repositories} <= {"octo/hello-1", "octo/hello-3"}
 
 
-def test_putting_a_thread_again(index: ThreadIndex) -> None:
-    """The new record takes the place of the old one, costs included."""
+def test_a_new_record_replaces_the_old_one_with_its_costs(index: ThreadIndex) -> None:
     records = fill(index, 3)
     total = add_up(index.bookings(None, None)).total
     record = records["octo/hello-1", 2]
@@ -147,8 +140,7 @@ def test_putting_a_thread_again(index: ThreadIndex) -> None:
     assert index.origins(1)[2] == RecordOrigin(record.chain_hash, "octo/hello-1", 7)
 
 
-def test_tasks(index: ThreadIndex) -> None:
-    """The threads that track a scheduled task, by name."""
+def test_scheduled_tasks_are_listed_by_name_with_their_thread_and_history(index: ThreadIndex) -> None:
     records = fill(index, 3)
     rejected = (RejectedFinding(TaskFinding("x", "X", ("a",)), AT),)
     history = TaskHistory("todos", "d", AT, (TaskOccurrence("k", AT, outcome="done"),), rejected=rejected)

@@ -55,8 +55,7 @@ def test_githubs_own_vector(base: str) -> None:
 
 
 @pytest.mark.req("W2")
-def test_a_delivery_is_stored_and_a_second_one_told(base: str, tmp_path: Path) -> None:
-    """202, then 200 for the same guid; the file holds what names the thread, and nothing else of the body."""
+def test_a_delivery_is_stored_without_its_body_and_a_second_one_is_a_duplicate(base: str, tmp_path: Path) -> None:
     assert deliver(base, 3).status == 202
     again = deliver(base, 3)
     assert (again.status, again.body) == (200, {"outcome": "duplicate"})
@@ -66,8 +65,7 @@ def test_a_delivery_is_stored_and_a_second_one_told(base: str, tmp_path: Path) -
 
 
 @pytest.mark.req("W1")
-def test_a_delivery_may_be_a_form(base: str, tmp_path: Path) -> None:
-    """As hooks of repositories send it: signed over its raw bytes, not over the JSON in it."""
+def test_a_delivery_may_be_a_form_signed_over_its_raw_bytes(base: str, tmp_path: Path) -> None:
     body = urlencode({"payload": payload(3).decode()}).encode()
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
     signed_json = headers(body) | {"X-Hub-Signature-256": signature(payload(3))}
@@ -79,15 +77,13 @@ def test_a_delivery_may_be_a_form(base: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("event", ("ping", "star", "push"))
-def test_what_is_not_for_us(base: str, tmp_path: Path, event: str) -> None:
-    """200, and nothing is stored."""
+def test_events_that_are_not_for_us_are_not_stored(base: str, tmp_path: Path, event: str) -> None:
     body = payload(1)
     assert call(base, "POST", HOOK, body, headers(body, event=event).items()).status == 200
     assert Inbox(tmp_path / "inbox").waiting() == ()
 
 
-def test_what_the_bot_does_wakes_nobody(base: str, tmp_path: Path) -> None:
-    """Its own comment is answered 200 and not stored; a person's edit of that comment, such as a tick, is stored."""
+def test_what_the_bot_does_is_not_stored_and_a_persons_edit_of_it_is(base: str, tmp_path: Path) -> None:
     own, tick = payload(3, sender=99), payload(3, sender=5)
     answer = call(base, "POST", HOOK, own, headers(own, "own", "issue_comment").items())
     assert (answer.status, answer.body) == (200, {"outcome": "not for us"})
@@ -109,7 +105,6 @@ def test_a_check_of_what_the_bot_pushed_wakes(base: str, tmp_path: Path) -> None
 
 
 def test_an_installation_is_a_wake_without_a_thread(base: str, tmp_path: Path) -> None:
-    """It is stored like any other."""
     body = b'{"action": "created", "installation": {"id": 7}}'
     assert call(base, "POST", HOOK, body, headers(body, event="installation").items()).status == 202
     assert [each.address for each in Inbox(tmp_path / "inbox").waiting()] == [None]
@@ -134,8 +129,9 @@ SIGNED = {"X-GitHub-Event": "issues", "X-GitHub-Delivery": "guid-1"}
         pytest.param([*GOOD.items(), ("x-hub-signature-256", signature(BODY))], id="doubled"),
     ),
 )
-def test_a_bad_signature(base: str, tmp_path: Path, given: list[tuple[str, str]]) -> None:
-    """401, and nothing is stored."""
+def test_a_delivery_with_a_bad_signature_is_refused_and_not_stored(
+    base: str, tmp_path: Path, given: list[tuple[str, str]]
+) -> None:
     assert call(base, "POST", HOOK, BODY, given).status == 401
     assert Inbox(tmp_path / "inbox").waiting() == ()
 
@@ -150,8 +146,7 @@ def test_a_bad_signature(base: str, tmp_path: Path, given: list[tuple[str, str]]
         pytest.param((GOOD | {"X-GitHub-Delivery": "../../etc/passwd"}).items(), id="path-as-guid"),
     ),
 )
-def test_headers_that_github_never_sends(base: str, tmp_path: Path, given: list[tuple[str, str]]) -> None:
-    """400, and nothing is stored."""
+def test_headers_that_github_never_sends_are_refused(base: str, tmp_path: Path, given: list[tuple[str, str]]) -> None:
     assert call(base, "POST", HOOK, BODY, given).status == 400
     assert Inbox(tmp_path / "inbox").waiting() == ()
 
@@ -159,13 +154,11 @@ def test_headers_that_github_never_sends(base: str, tmp_path: Path, given: list[
 @pytest.mark.parametrize(
     "body", (b"", b"{", b"[]", b'"text"', b'{"issue": {"number": "1"}}', b"{}", b"\xff", b"[" * 100_000)
 )
-def test_a_signed_body_of_another_form(base: str, body: bytes) -> None:
-    """400: GitHub's, and not what GitHub documents."""
+def test_a_signed_body_of_another_form_is_refused(base: str, body: bytes) -> None:
     assert call(base, "POST", HOOK, body, headers(body).items()).status == 400
 
 
-def test_no_secret_accepts_nothing(tmp_path: Path) -> None:
-    """An empty secret is no secret that everybody knows."""
+def test_a_service_with_an_empty_secret_accepts_nothing(tmp_path: Path) -> None:
     with served(tmp_path, "") as base:
         given = SIGNED | {"X-Hub-Signature-256": signature(BODY, "")}
         assert call(base, "POST", HOOK, BODY, given.items()).status == 401
@@ -180,15 +173,13 @@ def raw(base: str, text: bytes) -> bytes:
 
 
 @pytest.mark.req("W1")
-def test_a_body_that_says_it_is_too_large(base: str) -> None:
-    """413 before a byte of it has come."""
+def test_a_body_that_says_it_is_too_large_is_refused_before_a_byte_of_it(base: str) -> None:
     head = f"POST {HOOK} HTTP/1.1\r\nHost: x\r\nContent-Length: {BODY_LIMIT + 1}\r\n\r\n"
     assert b" 413 " in raw(base, head.encode())
 
 
 @pytest.mark.req("W1")
-def test_a_body_that_grows_too_large(base: str) -> None:
-    """413 while it streams: a length that nobody announced is counted."""
+def test_a_body_that_grows_too_large_is_refused_while_it_streams(base: str) -> None:
     head = f"POST {HOOK} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
     piece = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
     where = urlsplit(base)
@@ -198,30 +189,26 @@ def test_a_body_that_grows_too_large(base: str) -> None:
         assert b" 413 " in connection.makefile("rb").readline()
 
 
-def test_a_body_of_the_largest_size(base: str) -> None:
-    """Exactly 25 MiB are read to the end."""
+def test_a_body_of_exactly_25_mib_is_accepted(base: str) -> None:
     body = payload(1)[:-1] + b" " * (BODY_LIMIT - len(payload(1))) + b"}"
     assert len(body) == BODY_LIMIT
     assert call(base, "POST", HOOK, body, headers(body).items()).status == 202
 
 
-def test_a_client_that_leaves(base: str) -> None:
-    """The service goes on."""
+def test_a_client_that_leaves_in_a_body_harms_nobody(base: str) -> None:
     where = urlsplit(base)
     with socket.create_connection((where.hostname or "", where.port or 0), timeout=20) as connection:
         connection.sendall(f"POST {HOOK} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf".encode())
     assert deliver(base, 1).status == 202
 
 
-def test_a_body_that_comes_too_slowly(tmp_path: Path) -> None:
-    """400, and the connection is not held for ever."""
+def test_a_body_that_comes_too_slowly_is_given_up(tmp_path: Path) -> None:
     with served(tmp_path, bounds=Bounds(seconds=0.1)) as base:
         assert b" 400 " in raw(base, f"POST {HOOK} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf".encode())
         assert deliver(base, 1).status == 202
 
 
-def test_more_than_memory_is_kept_for(tmp_path: Path) -> None:
-    """503 for what goes beyond all requests' share; what was held is given back."""
+def test_bodies_beyond_the_memory_for_all_are_refused_and_give_it_back(tmp_path: Path) -> None:
     with served(tmp_path, bounds=Bounds(held=1000)) as base:
         for _ in range(3):
             assert call(base, "POST", HOOK, b"x" * 1001, GOOD.items()).status == 503
@@ -230,8 +217,7 @@ def test_more_than_memory_is_kept_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("D2")
-def test_where_nothing_can_be_stored(tmp_path: Path) -> None:
-    """503, so that GitHub shows the delivery as failed; not ready until there is room again."""
+def test_deliveries_that_cannot_be_stored_are_refused_until_there_is_room_again(tmp_path: Path) -> None:
     with served(tmp_path) as base:
         assert call(base, "GET", "/readyz").status == 200
         (tmp_path / "inbox").rmdir()
@@ -246,7 +232,6 @@ def test_where_nothing_can_be_stored(tmp_path: Path) -> None:
 
 
 def test_readiness_says_more_to_those_who_may_know(tmp_path: Path) -> None:
-    """Storage, GitHub and the model, in words of three kinds: on this machine, or for the token once there is one."""
     service = Service(settings(tmp_path), Host(), worker=False)
     details: dict[str, Any] = {
         "deliveries": "ok",
@@ -278,13 +263,13 @@ def test_readiness_says_more_to_those_who_may_know(tmp_path: Path) -> None:
         ("GET", "/setup/callback?code=x&state=x", 410),
     ),
 )
-def test_other_ways_in(base: str, method: str, path: str, status: int) -> None:
-    """The description of the interface is there; pages that load scripts from elsewhere are not."""
+def test_the_set_up_is_closed_and_no_page_loads_scripts_from_elsewhere(
+    base: str, method: str, path: str, status: int
+) -> None:
     assert call(base, method, path).status == status
 
 
 def test_the_description_names_every_answer(base: str) -> None:
-    """Whoever reads /openapi.json learns with what a delivery is answered."""
     paths: Any = call(base, "GET", "/openapi.json").body["paths"]
     told = {path: set(each["responses"]) for path, methods in paths.items() for each in methods.values()}
     assert told == {
@@ -297,7 +282,6 @@ def test_the_description_names_every_answer(base: str) -> None:
 
 
 def test_serving_without_a_secret_is_refused(tmp_path: Path) -> None:
-    """The variable is named. Without any account either, the service serves its set-up."""
     given = settings(tmp_path, "")
     with pytest.raises(Misconfigured, match="PLANGATE_WEBHOOK_SECRET"):
         serve(replace(given, github=replace(given.github, app_id="1")), "127.0.0.1", 0)
@@ -305,7 +289,6 @@ def test_serving_without_a_secret_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.req("O1", "O2")
 def test_metrics_are_for_a_token_or_without_one_for_this_machine(tmp_path: Path) -> None:
-    """A token that is set is always needed: a proxy of this machine may not say that it is one."""
     service = Service(settings(tmp_path), Host(), worker=False)
     service.counters.add("sessions_total", end="answered")
     through, right, wrong = (
@@ -332,8 +315,7 @@ def test_metrics_are_for_a_token_or_without_one_for_this_machine(tmp_path: Path)
 
 
 @pytest.mark.req("RC4")
-def test_the_keys_of_receipts(tmp_path: Path) -> None:
-    """Everybody may read them. A changed key ends the one before it, and what an operator revoked stays revoked."""
+def test_everybody_may_read_the_keys_of_receipts_and_revoked_ones_stay_revoked(tmp_path: Path) -> None:
     given = settings(tmp_path)
     first, second = (replace(given, state_key=Secret(letter * 40)) for letter in "ab")
 

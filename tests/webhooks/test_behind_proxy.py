@@ -166,7 +166,6 @@ def test_with_a_public_url_the_token_opens_what_it_opens_elsewhere(opened: str) 
 
 @pytest.mark.long
 def test_a_proxy_that_names_this_machine_and_adds_no_header_opens_nothing(tmp_path: Path, closed: str) -> None:
-    """nginx by itself: the peer is this machine, the Host is its address, and nothing tells of the client."""
     with nginx(tmp_path, closed, NOT_CONFIGURED) as port:
         assert {ask(tmp_path, port, path).status for path in PRIVATE} == {401}
         assert ask(tmp_path, port, "/readyz").body == {"status": "ready"}
@@ -175,7 +174,6 @@ def test_a_proxy_that_names_this_machine_and_adds_no_header_opens_nothing(tmp_pa
 
 @pytest.mark.long
 def test_the_documented_nginx_lets_in_who_may_come_in(tmp_path: Path, opened: str) -> None:
-    """Deliveries of any size, the operator, and people, who sign in, but not as often as they like."""
     with nginx(tmp_path, opened, documented()) as port:
         assert {ask(tmp_path, port, path).status for path in PRIVATE} == {401}
         assert ask(tmp_path, port, "/readyz").body == {"status": "ready"}

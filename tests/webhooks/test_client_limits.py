@@ -71,7 +71,6 @@ def is_answered(base: str) -> bool:
 @pytest.mark.req("W1a")
 @pytest.mark.parametrize("text", (b"", HALF_HEAD, HALF_BODY, UNREAD_BODY, LATE_HEAD))
 async def test_who_does_not_come_to_an_end_is_cut_off(tmp_path: Path, text: bytes) -> None:
-    """Wherever a client stops, and also where it goes on by a byte now and then."""
     async with serving(tmp_path, SHORT) as base:
         (client,) = await asyncio.to_thread(connected, base, 1, text)
         with client, suppress(OSError):
@@ -96,7 +95,6 @@ ENDLESS = (
 @pytest.mark.req("W1a")
 @pytest.mark.parametrize(("start", "more"), ENDLESS)
 async def test_what_is_kept_for_a_request_is_bounded(tmp_path: Path, start: bytes, more: bytes) -> None:
-    """Whatever a client sends without end before or behind a body, it is cut off before a megabyte is kept."""
     async with serving(tmp_path, ClientLimits()) as base:
         (client,) = await asyncio.to_thread(connected, base, 1, start)
         with client:
@@ -131,7 +129,6 @@ async def test_what_is_kept_for_a_request_is_bounded(tmp_path: Path, start: byte
     ),
 )
 async def test_what_proxies_could_read_otherwise_is_refused(tmp_path: Path, head: bytes) -> None:
-    """400, and the connection ends: nothing that follows is taken for a request."""
     async with serving(tmp_path, ClientLimits()) as base:
         (client,) = await asyncio.to_thread(connected, base, 1, head)
         with client, client.makefile("rb") as answers:
@@ -139,8 +136,7 @@ async def test_what_proxies_could_read_otherwise_is_refused(tmp_path: Path, head
 
 
 @pytest.mark.req("W1a")
-async def test_slow_clients_make_room(tmp_path: Path) -> None:
-    """With all places taken, the oldest that keep us waiting are cut off; a delivery is answered whole."""
+async def test_the_oldest_slow_clients_make_room_for_a_delivery(tmp_path: Path) -> None:
     limits = ClientLimits(head_seconds=60, request_seconds=60, connections=8)
     async with serving(tmp_path, limits) as base:
         clients = await asyncio.to_thread(connected, base, 4, HALF_HEAD)
@@ -157,7 +153,6 @@ async def test_slow_clients_make_room(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.req("W1a")
 async def test_deliveries_come_through_two_thousand_slow_clients(tmp_path: Path) -> None:
-    """The service as it is set by default; none of them is there for long."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     async with serving(tmp_path, ClientLimits()) as base:
         clients: list[socket.socket] = []
@@ -229,8 +224,7 @@ def admitted(clients: Clients, host: str) -> Client:
         ("::ffff:192.0.2.1", "192.0.2.1", "::ffff:192.0.2.2"),
     ),
 )
-def test_one_address_has_its_share(one: str, same: str, another: str) -> None:
-    """Of its connections the one that keeps us waiting longest is cut off, and of no other address."""
+def test_the_slowest_connection_of_an_address_beyond_its_share_is_cut_off(one: str, same: str, another: str) -> None:
     clients = Clients(ClientLimits(per_address=2))
     other = admitted(clients, another)
     first, second, third = (admitted(clients, host) for host in (one, same, one))
@@ -244,14 +238,12 @@ def test_one_address_has_its_share(one: str, same: str, another: str) -> None:
 
 @pytest.mark.parametrize("host", ("127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"))
 def test_this_machine_is_bounded_in_all_alone(host: str) -> None:
-    """Behind a proxy on it, every client has its address."""
     clients = Clients(ClientLimits(per_address=1, connections=3))
     made = [admitted(clients, host) for _ in range(4)]
     assert [each.is_cut_off for each in made] == [True, False, False, False]
 
 
 def test_where_nobody_keeps_us_waiting_the_newest_goes() -> None:
-    """What is being answered is not cut off."""
     clients = Clients(ClientLimits(per_address=1))
     first = admitted(clients, "192.0.2.1")
     clients.mark(first, is_waiting=False)

@@ -84,8 +84,7 @@ async def connected(base: str, last: int | None = None, receive_buffer: int = 0)
         writer.transport.abort()
 
 
-async def test_an_append_reaches_the_stream_at_once(tmp_path: Path) -> None:
-    """What a look of this process appends is sent without asking GitHub, in order and once."""
+async def test_an_append_reaches_the_stream_at_once_without_asking_github(tmp_path: Path) -> None:
     world = World(tmp_path)
     await world.append(1, ENTRIES[:3])
     async with serving(world) as base, connected(base) as stream:
@@ -97,8 +96,7 @@ async def test_an_append_reaches_the_stream_at_once(tmp_path: Path) -> None:
         assert world.journal.reads == reads
 
 
-async def test_a_cut_connection_misses_and_repeats_nothing(tmp_path: Path) -> None:
-    """Twenty cuts, wherever they happen, while entries come: the client has each entry once."""
+async def test_twenty_cut_connections_miss_and_repeat_nothing(tmp_path: Path) -> None:
     world, chance, got = World(tmp_path), random.Random(1), list[int]()
     await world.append(1, ENTRIES[:1])
 
@@ -118,8 +116,7 @@ async def test_a_cut_connection_misses_and_repeats_nothing(tmp_path: Path) -> No
     assert got == list(range(1, len(ENTRIES) + 1))
 
 
-async def test_what_another_process_appends(tmp_path: Path) -> None:
-    """It is found at the next look at the journal. Until then, signs of life keep the connection open."""
+async def test_what_another_process_appends_is_found_at_the_next_reading(tmp_path: Path) -> None:
     world = World(tmp_path)
     await world.append(1, ENTRIES[:1])
     world.journal.reads = 0
@@ -133,8 +130,7 @@ async def test_what_another_process_appends(tmp_path: Path) -> None:
         assert await stream.next_id() == 0
 
 
-async def test_a_journal_that_was_set_back(tmp_path: Path) -> None:
-    """The stream says which entries still count, and goes on from there."""
+async def test_a_stream_tells_of_a_journal_that_was_set_back_and_goes_on(tmp_path: Path) -> None:
     world = World(tmp_path)
     await world.append(1, ENTRIES[:5])
     async with serving(world) as base, connected(base, last=9) as stream:
@@ -144,7 +140,6 @@ async def test_a_journal_that_was_set_back(tmp_path: Path) -> None:
 
 
 async def test_streams_are_bounded(tmp_path: Path) -> None:
-    """One more is told to come back; a stream that ended makes room."""
     world = World(tmp_path, streams=Streams(most=2))
     await world.append(1, ENTRIES[:1])
     async with serving(world) as base:
@@ -159,7 +154,6 @@ async def test_streams_are_bounded(tmp_path: Path) -> None:
 
 
 async def test_a_stream_outlasts_the_time_for_requests(tmp_path: Path) -> None:
-    """The limit on how long a response may take does not end it; its own does, between two events."""
     world = World(tmp_path, streams=Streams(seconds=1.0))
     await world.append(1, ENTRIES[:1])
     async with serving(world, ClientLimits(request_seconds=0.2)) as base, connected(base) as stream:
@@ -172,8 +166,7 @@ async def test_a_stream_outlasts_the_time_for_requests(tmp_path: Path) -> None:
         )  # https://www.rfc-editor.org/rfc/rfc9112#name-chunked-transfer-coding
 
 
-async def test_a_service_that_ends_ends_its_streams(tmp_path: Path) -> None:
-    """Between two events, at the signal: an open page neither holds the service up nor is cut off."""
+async def test_a_service_that_ends_ends_its_streams_between_two_events(tmp_path: Path) -> None:
     world = World(tmp_path)
     await world.append(1, ENTRIES[:1])
     async with serving(world) as base, connected(base) as stream:
@@ -183,7 +176,6 @@ async def test_a_service_that_ends_ends_its_streams(tmp_path: Path) -> None:
 
 
 async def test_a_slow_reader_is_cut_off(tmp_path: Path) -> None:
-    """A client that does not read loses its connection; the entries wait in no memory for it."""
     world = World(tmp_path, streams=Streams(send_seconds=0.2))
     await world.append(1, ENTRIES[:1])
     large = replace(ENTRIES[0], body=ENTRIES[0].body | {"text": "x" * 400_000})

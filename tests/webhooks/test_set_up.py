@@ -1,4 +1,4 @@
-"""The set-up in the browser: what it asks for, what it saves, and who is refused. Each test speaks HTTP to it."""
+"""The set-up in the browser: what it asks for, what it saves, and who is refused."""
 
 import http.client
 import json
@@ -12,10 +12,16 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from bot.compose.app_set_up import open_app_set_up
+from bot.config.settings import GitHubSettings, Settings
+from bot.core.errors import Misconfigured
+from bot.core.secrets.redaction import Redactor
 from bot.logs import setup
 from bot.testing.github.entities import App
 from bot.testing.github.faults import Fault
+from tests.rows import every_row
 from tests.webhooks.set_up_ground import FORM, PUBLIC, Ground, ground
+from webhooks.setup.set_up import SetUpVisitor, announce_set_up, read_form
 
 pytestmark = pytest.mark.req("W4a")
 
@@ -60,8 +66,7 @@ def test_from_the_printed_address_to_the_saved_app(place: Ground) -> None:
     assert operator.post("/setup", FORM).status == 410
 
 
-def test_an_app_of_a_person(place: Ground) -> None:
-    """It asks for nothing of an organization, and is posted to the page of personal accounts."""
+def test_an_app_of_a_person_asks_for_nothing_of_an_organization(place: Ground) -> None:
     operator = place.operator()
     begun = operator.begin(FORM | {"owner": "person"})
     assert urlsplit(begun["url"]).path == "/settings/apps/new"
@@ -69,16 +74,14 @@ def test_an_app_of_a_person(place: Ground) -> None:
     assert operator.get(place.create(begun)).status == 200
 
 
-def test_a_mistake_in_the_form(place: Ground) -> None:
-    """It is told beside its field, and what was typed stays."""
+def test_a_mistake_is_told_beside_its_field_and_what_was_typed_stays(place: Ground) -> None:
     got = place.operator().post("/setup", FORM | {"url": "http://localhost:8000"})
     assert (got.status, "cannot reach this machine" in got.text, "manifest" in got.text) == (422, True, False)
     assert 'value="Acme&#x27;s Plangate"' in got.text
     assert 'value="http://localhost:8000"' in got.text
 
 
-def test_changing_something(place: Ground) -> None:
-    """Whoever goes back to the form finds what they typed."""
+def test_whoever_goes_back_to_the_form_finds_what_they_typed(place: Ground) -> None:
     operator = place.operator()
     operator.begin(FORM | {"owner": "person", "name": "Mine"})
     text = operator.get("/setup").text
@@ -86,15 +89,13 @@ def test_changing_something(place: Ground) -> None:
 
 
 def test_what_people_type_is_not_html(place: Ground) -> None:
-    """Neither beside a mistake nor on the page that confirms it."""
     evil = '"><script>x</script>'
     operator = place.operator()
     for form in (FORM | {"name": evil, "url": evil}, FORM | {"name": evil}, FORM | {"organization": evil}):
         assert "<script" not in operator.post("/setup", form).text
 
 
-def test_the_token_works_once(place: Ground) -> None:
-    """It becomes a cookie of one browser, which leaves the token at once. Nobody else gets in with it, or without."""
+def test_the_token_works_once_and_becomes_a_cookie_of_one_browser(place: Ground) -> None:
     operator, other = place.visitor(), place.visitor()
     printed = f"/setup?token={place.routes.visitor.token}"
     first = operator.get(printed)
@@ -109,8 +110,7 @@ def test_the_token_works_once(place: Ground) -> None:
     assert (again.status, again.headers["location"]) == (303, "/setup")
 
 
-def test_a_thousand_wrong_tokens(place: Ground) -> None:
-    """They open nothing, lock nobody out, and do not fill the log."""
+def test_a_thousand_wrong_tokens_open_nothing_and_lock_nobody_out(place: Ground) -> None:
     lines: list[str] = []
 
     class Lines:
@@ -130,8 +130,7 @@ def test_a_thousand_wrong_tokens(place: Ground) -> None:
     assert place.operator().get("/setup").status == 200
 
 
-def test_the_pages_let_nobody_else_in(place: Ground) -> None:
-    """No framing, no foreign script, style, or form target, no address with parameters to another site, no cache."""
+def test_the_pages_allow_no_framing_foreign_script_form_target_or_cache(place: Ground) -> None:
     operator = place.operator()
     for got in (operator.get("/setup"), operator.post("/setup", FORM), place.visitor().get("/setup")):
         policy = dict(each.split(" ", 1) for each in got.headers["content-security-policy"].split("; "))
@@ -148,8 +147,7 @@ def test_the_pages_let_nobody_else_in(place: Ground) -> None:
         assert "<script" not in got.text
 
 
-def test_another_name_for_this_machine(place: Ground) -> None:
-    """A page on the internet whose name is pointed here (DNS rebinding) learns nothing, and does not use the token."""
+def test_another_name_for_this_machine_learns_nothing_and_does_not_use_the_token(place: Ground) -> None:
     printed = f"/setup?token={place.routes.visitor.token}"
     for path in (printed, "/setup", "/setup/callback"):
         assert place.visitor().get(path, host="evil.example").status == 421
@@ -159,20 +157,17 @@ def test_another_name_for_this_machine(place: Ground) -> None:
     assert operator.post("/setup", FORM, host="evil.example", origin="http://evil.example").status == 421
 
 
-def test_a_form_of_another_page(place: Ground) -> None:
-    """Even with the cookie, which another port of this machine would send (CSRF)."""
+def test_a_form_of_another_page_is_refused_even_with_the_cookie(place: Ground) -> None:
     operator = place.operator()
     for origin in ("https://evil.example", "http://127.0.0.1:1", "null", ""):
         assert operator.post("/setup", FORM, origin=origin).status == 403
 
 
-def test_a_form_that_is_too_large(place: Ground) -> None:
-    """It is not read to its end."""
+def test_a_form_that_is_too_large_is_not_read_to_its_end(place: Ground) -> None:
     assert place.operator().post("/setup", FORM | {"more": "x" * 20_000}).status == 400
 
 
-def test_an_answer_with_another_state(place: Ground) -> None:
-    """GitHub is not even asked, and the right answer counts afterwards."""
+def test_an_answer_with_another_state_never_reaches_github(place: Ground) -> None:
     operator = place.operator()
     path = place.create(operator.begin())
     code = dict(parse_qsl(urlsplit(path).query))["code"]
@@ -184,7 +179,6 @@ def test_an_answer_with_another_state(place: Ground) -> None:
 
 
 def test_only_the_newest_form_counts(place: Ground) -> None:
-    """GitHub is not asked about the answer to an older one."""
     operator = place.operator()
     first, second = operator.begin(), operator.begin(FORM | {"name": "Another"})
     assert first["url"] != second["url"]
@@ -194,8 +188,7 @@ def test_only_the_newest_form_counts(place: Ground) -> None:
     assert conversions(place) == 1
 
 
-def test_the_same_answer_twice_at_once(place: Ground) -> None:
-    """It makes one App, whichever of them comes first."""
+def test_the_same_answer_twice_at_once_makes_one_app(place: Ground) -> None:
     operator = place.operator()
     path = place.create(operator.begin())
     place.github.faults.plan("POST /app-manifests/*", Fault("delay", seconds=0.2))
@@ -213,8 +206,7 @@ def test_the_same_answer_twice_at_once(place: Ground) -> None:
         ({"permissions": {"issues": "write"}}, "other permissions"),
     ),
 )
-def test_the_code_of_another_app(place: Ground, change: dict[str, Any], told: str) -> None:
-    """Nothing of it is saved, and its state is used up."""
+def test_nothing_of_another_app_is_saved(place: Ground, change: dict[str, Any], told: str) -> None:
     operator = place.operator()
     path = place.create(operator.begin())
     world = place.github.world
@@ -230,8 +222,7 @@ def test_the_code_of_another_app(place: Ground, change: dict[str, Any], told: st
     assert conversions(place) == 1
 
 
-def test_a_code_that_was_used(place: Ground) -> None:
-    """The App may exist without a key here: the page says where it is, and what to do with it."""
+def test_a_code_that_was_used_leads_to_the_app_that_exists(place: Ground) -> None:
     operator = place.operator()
     path = place.create(operator.begin())
     place.github.world.manifest_codes.clear()
@@ -243,16 +234,14 @@ def test_a_code_that_was_used(place: Ground) -> None:
     assert operator.get(place.create(operator.begin(), name="Another")).status == 200
 
 
-def test_what_is_no_code(place: Ground) -> None:
-    """It never becomes a part of an address at GitHub."""
+def test_what_is_no_code_never_becomes_part_of_an_address(place: Ground) -> None:
     operator = place.operator()
     for code in ("", "..%2F..%2Fuser", "x" * 129, "a%20b"):
         assert operator.get(f"/setup/callback?code={code}&{urlsplit(operator.begin()['url']).query}").status == 400
     assert conversions(place) == 0
 
 
-def test_github_does_not_answer(place: Ground) -> None:
-    """The same page counts when it is loaded again."""
+def test_an_answer_that_github_did_not_confirm_counts_when_it_is_loaded_again(place: Ground) -> None:
     operator = place.operator()
     path = place.create(operator.begin())
     place.github.faults.fail("POST /app-manifests/*", 502)
@@ -262,8 +251,7 @@ def test_github_does_not_answer(place: Ground) -> None:
 
 
 @pytest.mark.req("D2")
-def test_no_way_to_save_after_github_answered(place: Ground) -> None:
-    """The process keeps the key, and the same page saves it; GitHub is asked once."""
+def test_a_key_that_cannot_be_saved_is_kept_and_saved_by_a_reload(place: Ground) -> None:
     operator = place.operator()
     path = place.create(operator.begin())
     folder = place.file.parent
@@ -277,7 +265,6 @@ def test_no_way_to_save_after_github_answered(place: Ground) -> None:
 
 
 def test_credentials_that_are_there_are_kept(place: Ground) -> None:
-    """Whoever wrote them meanwhile: they stay as they are, and the page says what to do with the new App."""
     operator = place.operator()
     path = place.create(operator.begin())
     place.file.write_text("mine")
@@ -287,7 +274,6 @@ def test_credentials_that_are_there_are_kept(place: Ground) -> None:
 
 
 def test_secrets_stay_out_of_the_log(place: Ground) -> None:
-    """Neither token, cookie, state, and code, nor what GitHub answered, in success and failure."""
     lines: list[str] = []
 
     class Lines:
@@ -306,10 +292,83 @@ def test_secrets_stay_out_of_the_log(place: Ground) -> None:
     assert not [secret for secret in hidden if secret in "".join(lines)]
 
 
-def test_nothing_else_is_served(place: Ground) -> None:
-    """503 with what to do; deliveries as well, which GitHub then shows as failed."""
+def test_nothing_but_the_set_up_is_served_before_it_is_over(place: Ground) -> None:
     for path in ("/", "/webhooks/github", "/metrics", "/readyz", "/openapi.json", "/api/threads"):
         got = place.visitor().get(path)
         assert (got.status, "not set up yet" in got.text) == (503, True)
         assert place.visitor().post(path, {}).status == 503
     assert place.visitor().get("/healthz", host="10.0.0.5").text == '{"status":"ok"}'
+
+
+@every_row(
+    ("listens", "name", "is_ours"),
+    (
+        ("127.0.0.1", "localhost:9999", True),
+        ("127.0.0.1", "[::1]:8000", True),
+        ("127.0.0.1", "127.0.0.1", True),
+        ("127.0.0.1", "evil.example", False),
+        ("127.0.0.1", "localhost.evil.example", False),
+        ("127.0.0.1", "10.0.0.5:8000", False),
+        ("127.0.0.1", "127.0.0.1@evil.example", False),
+        ("127.0.0.1", "[", False),
+        ("127.0.0.1", "", False),
+        ("0.0.0.0", "10.0.0.5:8000", True),  # noqa: S104 - only named
+        ("0.0.0.0", "evil.example", False),  # noqa: S104 - only named
+        ("build.internal", "build.internal:8000", True),
+        ("build.internal", "evil.example", False),
+    ),
+)
+def test_only_names_of_this_machine_or_of_its_host_are_served(listens: str, name: str, is_ours: bool) -> None:
+    assert SetUpVisitor(listens).may_name(name) is is_ours
+
+
+@every_row(
+    ("change", "told"),
+    (
+        ({"organization": "https://github.com/acme"}, "login"),
+        ({"organization": ""}, "login"),
+        ({"name": "x" * 35}, "1 to 34 characters"),
+        ({"name": " "}, "1 to 34 characters"),
+        ({"url": "plangate.acme.example"}, "https://plangate.example.com"),
+        ({"url": "ftp://plangate.acme.example"}, "must begin with https://"),
+        ({"url": "https://user@plangate.acme.example"}, "https://plangate.example.com"),
+        ({"url": "https://[x"}, "https://plangate.example.com"),
+        ({"url": "https://localhost:8000"}, "cannot reach this machine"),
+        ({"url": "https://127.0.0.1:8000"}, "cannot reach this machine"),
+    ),
+)
+def test_each_mistake_in_the_form_is_told_for_its_field(change: dict[str, str], told: str) -> None:
+    found = read_form(FORM | change, "https://github.com").mistakes
+    assert found.keys() == change.keys()
+    assert told in found.popitem()[1]
+
+
+def test_the_printed_address_warns_if_other_machines_can_reach_it(capsys: pytest.CaptureFixture[str]) -> None:
+    near, wide = SetUpVisitor("::1"), SetUpVisitor("0.0.0.0")  # noqa: S104 - only named
+    announce_set_up(near, ("::1", 8000))
+    told = capsys.readouterr()
+    assert f"    http://[::1]:8000/setup?token={near.token}\n" in told.err
+    assert ("warning" in told.err, told.out) == (False, "")
+    announce_set_up(wide, ("0.0.0.0", 80))  # noqa: S104 - only named
+    told = capsys.readouterr()
+    assert f"http://localhost:80/setup?token={wide.token}" in told.err
+    assert "warning: other machines can reach the set-up" in told.err
+
+
+def test_settings_of_two_servers_are_refused(tmp_path: Path) -> None:
+    mixed = GitHubSettings(server_url="https://ghes.internal")
+    with (
+        pytest.raises(Misconfigured, match="GITHUB_API_URL"),
+        open_app_set_up(Settings(data_dir=tmp_path, github=mixed), Redactor()),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("url", (PUBLIC, f"{PUBLIC}/", f"{PUBLIC}/webhooks/github"))
+def test_the_webhook_is_at_the_public_address_with_or_without_its_path(url: str) -> None:
+    form = read_form(FORM | {"url": url, "owner": "person"}, "https://github.com")
+    assert (form.webhook_url, form.owner, dict(form.mistakes)) == (f"{PUBLIC}/webhooks/github", "", {})
+
+
+def test_a_server_without_https_may_deliver_over_http() -> None:
+    assert not read_form(FORM | {"url": "http://plangate.internal"}, "http://ghes.internal").mistakes

@@ -13,8 +13,7 @@ from tests.service.overview.ground import SERVER, address, everything, fill, jou
 
 
 @pytest.mark.parametrize("damage", ("noise", "half", "gone", "other version"))
-def test_a_damaged_file_is_replaced(tmp_path: Path, damage: str) -> None:
-    """Whatever is in the file, the index works at once; the next listing fills it."""
+def test_a_damaged_file_is_replaced_and_works_at_once(tmp_path: Path, damage: str) -> None:
     index = FileIndex(tmp_path / "overview.sqlite3")
     fill(index)
     index.close()
@@ -37,8 +36,7 @@ def test_a_damaged_file_is_replaced(tmp_path: Path, damage: str) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_listing_repairs_the_index(tmp_path: Path) -> None:
-    """An altered record is computed again by a new process, a thread without journal is forgotten, a moved name too."""
+async def test_a_listing_repairs_altered_records_and_forgets_moved_names_and_lost_journals(tmp_path: Path) -> None:
     file, every = tmp_path / "overview.sqlite3", journals(3)
     listing = list(every.items())
     await recorder(FileIndex(file)).record_listing(1, listing, every=[1, 2, 3])
@@ -55,7 +53,6 @@ async def test_a_listing_repairs_the_index(tmp_path: Path) -> None:
 
 
 async def test_the_index_holds_no_secret(tmp_path: Path) -> None:
-    """What the redactor knows is not in the file."""
     place, entries = next(iter(journals(1).items()))
     secret = "correct horse battery staple"
     process = recorder(FileIndex(tmp_path / "x"), Redactor(((secret, "PASSWORD"),)))
@@ -75,8 +72,7 @@ def test_a_page_reads_no_more_than_it_shows(tmp_path: Path) -> None:
     assert [row[-1] for row in plan] == ["SCAN plangate_threads USING INDEX by_time"]
 
 
-async def test_the_list_is_announced_once_it_can_be_read(tmp_path: Path) -> None:
-    """Whoever waits for news of the list wakes when the index has the thread, not before."""
+async def test_the_list_is_announced_once_the_index_has_the_thread_and_not_before(tmp_path: Path) -> None:
     made = recorder(FileIndex(tmp_path / "index"))
     (place, entries), *_ = journals(1).items()
     seen: list[bool] = []

@@ -15,8 +15,7 @@ from tests.service.overview.ground import SharedJournal, Source, address, record
 (ENTRIES,) = histories(1, 12)
 
 
-async def test_the_remote_is_asked_rarely() -> None:
-    """However often people look, once in 15 s; what this process appends is there without asking."""
+async def test_the_remote_is_asked_once_in_15_seconds_and_own_appends_are_seen_at_once() -> None:
     journal, clock = SharedJournal(), HandClock()
     reader = JournalReader(Source(journal), clock)
     await journal.write(ENTRIES[:3])
@@ -30,8 +29,7 @@ async def test_the_remote_is_asked_rarely() -> None:
     assert journal.reads == 2
 
 
-async def test_github_fails() -> None:
-    """What was seen last is shown; if nothing ever was, the error is raised."""
+async def test_while_github_fails_the_last_reading_is_shown_or_else_the_error_raised() -> None:
     journal, clock = SharedJournal(), HandClock()
     reader = JournalReader(Source(journal), clock)
     journal.failures = [Transient("GitHub fails"), Transient("GitHub fails")]
@@ -44,8 +42,7 @@ async def test_github_fails() -> None:
     assert len(await reader.entries(address(1))) == 3
 
 
-async def test_an_append_wakes_listeners(tmp_path: Path) -> None:
-    """An append through the recorded journal is in the index, and wakes who listens to that thread, and nobody else."""
+async def test_an_append_is_indexed_and_wakes_only_who_listens_to_that_thread(tmp_path: Path) -> None:
     made, at = recorder(FileIndex(tmp_path / "overview.sqlite3")), address(1)
     recorded = RecordingJournal(SharedJournal(), at, made)
     with made.announcements.subscribe(at) as news, made.announcements.subscribe(address(2)) as other:

@@ -34,8 +34,9 @@ def asked(github: SimulatedGitHub, verb: str) -> int:
 
 
 @pytest.mark.req("W3")
-async def test_redelivery(sent: tuple[SimulatedGitHub, SentDeliveries, TurnedClock]) -> None:
-    """A failed delivery is listed; once GitHub is asked, there is one more attempt under the same guid."""
+async def test_a_failed_delivery_that_is_repeated_has_a_second_attempt_under_the_same_guid(
+    sent: tuple[SimulatedGitHub, SentDeliveries, TurnedClock],
+) -> None:
     github, source, _ = sent
     ((failed,),) = [each for each in await source.newest() if (each[0].event, each[0].action) == ("issues", "opened")]
     assert failed.status_code not in range(200, 400)
@@ -47,8 +48,9 @@ async def test_redelivery(sent: tuple[SimulatedGitHub, SentDeliveries, TurnedClo
     assert again.id != failed.id
 
 
-async def test_github_is_asked_seldom(sent: tuple[SimulatedGitHub, SentDeliveries, TurnedClock]) -> None:
-    """However many people look, one request in LISTED_SECONDS."""
+async def test_github_is_asked_once_in_listed_seconds_however_many_people_look(
+    sent: tuple[SimulatedGitHub, SentDeliveries, TurnedClock],
+) -> None:
     github, source, clock = sent
     for _ in range(5):
         await source.newest()
@@ -58,15 +60,17 @@ async def test_github_is_asked_seldom(sent: tuple[SimulatedGitHub, SentDeliverie
     assert asked(github, "GET") == 2
 
 
-async def test_what_github_no_longer_keeps(sent: tuple[SimulatedGitHub, SentDeliveries, TurnedClock]) -> None:
-    """It is refused, with GitHub's words."""
+async def test_redelivery_of_what_github_no_longer_keeps_is_refused(
+    sent: tuple[SimulatedGitHub, SentDeliveries, TurnedClock],
+) -> None:
     _, source, _ = sent
     with pytest.raises(Refused):
         await source.redeliver(4_711)
 
 
-async def test_without_an_app(sent: tuple[SimulatedGitHub, SentDeliveries, TurnedClock]) -> None:
-    """A machine account has no deliveries to list, and GitHub is not asked."""
+async def test_a_machine_account_has_no_deliveries_and_github_is_not_asked(
+    sent: tuple[SimulatedGitHub, SentDeliveries, TurnedClock],
+) -> None:
     github, source, clock = sent
     given = source.connections.settings
     plain = replace(given, github=replace(given.github, app_id="", private_key=Secret(""), token=Secret("t" * 40)))
@@ -77,8 +81,9 @@ async def test_without_an_app(sent: tuple[SimulatedGitHub, SentDeliveries, Turne
     assert asked(github, "GET") + asked(github, "POST") == 0
 
 
-async def test_limits_are_what_github_says(sent: tuple[SimulatedGitHub, SentDeliveries, TurnedClock]) -> None:
-    """What is shown of an installation's requests equals what GitHub's own /rate_limit says, per installation."""
+async def test_the_limits_shown_equal_those_of_githubs_own_rate_limit_per_installation(
+    sent: tuple[SimulatedGitHub, SentDeliveries, TurnedClock],
+) -> None:
     _, source, _ = sent
     connections = source.connections
     (installation,) = await connections.installations()

@@ -73,27 +73,23 @@ def check_histories(journals: Iterator[tuple[Entry, ...]]) -> None:
     check_costs(add_up(each for found, _ in made for each in found), everything)
 
 
-def test_every_number_is_the_journals() -> None:
-    """Random threads: stage, plans, approvals, costs, and pull requests are those of the raw entries."""
+def test_what_is_shown_of_random_threads_is_what_their_raw_entries_say() -> None:
     check_histories(histories(25, 40))
 
 
 @pytest.mark.soak
-def test_every_number_is_the_journals_500() -> None:
-    """The same over 500 threads."""
+def test_what_is_shown_of_500_threads_is_what_their_raw_entries_say() -> None:
     check_histories(histories(500, 60))
 
 
-def test_costs_since_a_day() -> None:
-    """Bookings of earlier days do not count."""
+def test_bookings_of_earlier_days_do_not_count() -> None:
     (entries,) = histories(1, 40)
     found = bookings("octo/hello", [*journal_steps(entries)])
     assert add_up(found, date(2026, 11, 20)).total == add_up(found).total != CostLine("", 0.0, 0, 0)
     assert add_up(found, date(2030, 1, 1)).total == CostLine("", 0.0, 0, 0)
 
 
-def test_a_view_shows_no_secret() -> None:
-    """Every text of a view passes the redactor, at any depth; words of closed sets stay what they are."""
+def test_a_view_is_redacted_at_any_depth_except_words_of_closed_sets() -> None:
     (entries,) = histories(1, 30)
     detail = describe(AT, [*journal_steps(entries)], SERVER)
     secret = "correct horse battery staple"
@@ -104,15 +100,13 @@ def test_a_view_shows_no_secret() -> None:
     assert shown.summary.stage is detail.summary.stage
 
 
-def test_a_summary_alone() -> None:
-    """The row of the list is the one that the detail has."""
+def test_the_row_of_the_list_is_the_one_that_the_detail_has() -> None:
     (entries,) = histories(1, 30)
     steps = [*journal_steps(entries)]
     assert summarize(AT, steps, SERVER) == describe(AT, steps, SERVER).summary
 
 
 def test_a_model_is_that_of_the_session_that_the_entry_names() -> None:
-    """An entry of one session that comes while another one is at work says nothing about that one's model."""
     steps = [step for entries in histories(9, 30) for step in journal_steps(entries)]
     other = next(step for step in steps if session_at_work(step.before) == "plan-1" and step.event.session == "work-1")
     named = replace(other, event=replace(other.event, model="opus"))

@@ -20,8 +20,7 @@ from bot.testing.github.page.page_routes import page_routes
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.github.world import TurnedClock
 from bot.testing.host import host_application
-from tests.webhooks.dashboard.sample_reading import SampleReading
-from tests.webhooks.dashboard.samples import HOME, NOW, OTHER
+from tests.webhooks.dashboard.samples import HOME, NOW, OTHER, SampleReading
 from webhooks.dashboard.service_pages import add_dashboard
 from webhooks.event_stream import Streams
 

@@ -81,8 +81,7 @@ def test_axe_finds_nothing(site: Site, browser: Any, width: int, scheme: str) ->
     assert complaints == []
 
 
-def test_the_stale_page_and_the_sign_in(site: Site, browser: Any) -> None:
-    """The two pages that a link does not lead to."""
+def test_axe_finds_nothing_on_the_stale_page_and_the_sign_in(site: Site, browser: Any) -> None:
     if AXE is None:
         pytest.skip("PLANGATE_ORACLES names no folder with axe-core")
     page = opened(site, browser, viewport={"width": 320, "height": 900})

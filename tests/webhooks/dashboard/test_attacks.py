@@ -2,6 +2,7 @@
 
 import re
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,9 @@ from bot.service.overview.views import TimelineEntry
 from tests.testing.github.page_ground import EVERYTHING, PAYLOADS
 from tests.webhooks.dashboard.ground import HIDDEN, THREAD, Page, Site
 from tests.webhooks.dashboard.samples import CHECKS, HOME, OTHER, plan
+from webhooks.access import Problem
 from webhooks.dashboard.service_pages import GATHER_SECONDS, LOOK_SECONDS
+from webhooks.event_stream import STREAMS_PER_PERSON, Streams
 
 PAGES = ("/", "/threads", THREAD, "/costs", "/maintenance", "/deliveries", "/service", "/sign-in", "/assets/app.js")
 ALLOWED = {"/assets/app.js"}
@@ -21,16 +24,14 @@ ALLOWED = {"/assets/app.js"}
 
 @pytest.mark.req("W5")
 @pytest.mark.parametrize("origin", ("https://evil.example", "null", "", "http://127.0.0.1:1", "http://127.0.0.1"))
-def test_a_form_of_another_site(site: Site, origin: str) -> None:
-    """Even with the right token: the browser says where the form comes from, and that is not here."""
+def test_a_form_of_another_site_is_refused_even_with_the_right_token(site: Site, origin: str) -> None:
     assert site.post(THREAD, site.get(THREAD).form("approve"), origin=origin).status == 403
     assert site.comments() == []
 
 
 @pytest.mark.req("W5")
 @pytest.mark.parametrize("token", ("", "x", "0" * 43))
-def test_a_form_without_the_token(site: Site, token: str) -> None:
-    """403, and nothing is posted; another person's token is as wrong as none."""
+def test_a_form_with_no_token_or_another_persons_is_refused(site: Site, token: str) -> None:
     form = site.get(THREAD).form("approve")
     theirs = site.get(THREAD, "ada").form("approve")["token"]
     for wrong in (token, theirs):
@@ -38,29 +39,25 @@ def test_a_form_without_the_token(site: Site, token: str) -> None:
     assert site.comments() == []
 
 
-def test_a_request_from_a_page_of_another_site(site: Site) -> None:
-    """Sec-Fetch-Site alone is enough to refuse."""
+def test_a_cross_site_sec_fetch_site_alone_is_enough_to_refuse(site: Site) -> None:
     headers = {"Origin": site.base, "Sec-Fetch-Site": "cross-site"}
     form = site.get(THREAD).form("approve")
     assert site.browser("maya").post(site.base + THREAD, data=form, headers=headers, timeout=20).status_code == 403
 
 
-def test_a_form_that_is_too_large(site: Site) -> None:
-    """It is given up while it arrives."""
+def test_a_form_that_is_too_large_is_refused(site: Site) -> None:
     assert site.post(THREAD, site.get(THREAD).form("reject") | {"reason": "x" * 30_000}).status == 403
 
 
 @pytest.mark.parametrize("name", ("", "x", "a" * 43, "../../etc/passwd", "0" * 64))
-def test_a_forged_session(site: Site, name: str) -> None:
-    """An id that was never given out opens nothing."""
+def test_a_session_id_that_was_never_given_out_opens_nothing(site: Site, name: str) -> None:
     answer = requests.get(site.base + THREAD, cookies={"plangate": name}, allow_redirects=False, timeout=20)
     assert answer.status_code == 303
 
 
 @pytest.mark.req("W5")
 @pytest.mark.parametrize("path", PAGES)
-def test_every_answer_is_bound(site: Site, path: str) -> None:
-    """No page may be framed, run foreign or inline scripts, be stored, or be guessed to be something else."""
+def test_no_page_may_be_framed_run_foreign_scripts_be_stored_or_sniffed(site: Site, path: str) -> None:
     headers = site.get(path).answer.headers
     policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
     assert policy["default-src"] == "'none'"
@@ -74,8 +71,7 @@ def test_every_answer_is_bound(site: Site, path: str) -> None:
 
 @pytest.mark.req("W5")
 @pytest.mark.parametrize("login", ("maya", "rita", "eve"))
-def test_another_repository_is_like_none(site: Site, login: str) -> None:
-    """Status, headers, and body are the same for a thread that is not theirs and for one that does not exist."""
+def test_a_thread_of_another_repository_answers_as_one_that_does_not_exist(site: Site, login: str) -> None:
     hidden, missing = site.get(HIDDEN, login), site.get("/threads/parcel/nothing/7", login)
     assert hidden.status == missing.status == 404
     assert hidden.html == missing.html
@@ -140,7 +136,6 @@ def test_what_happens_elsewhere_wakes_no_stream(site: Site) -> None:
 
 @pytest.mark.req("W5", "A7")
 def test_whoever_takes_a_name_sees_nothing_of_the_repository_that_had_it(own_site: Site) -> None:
-    """The one who may see the old repository goes on with it, and what they say is posted there."""
     world = own_site.github.world
     world.change_repository(HOME, name="shop-of-old")
     world.add_repository(HOME, {"README.md": "# Another\n"}, private=True)
@@ -164,8 +159,7 @@ VIEWERS: dict[str, set[str]] = {"ada": {HOME, OTHER}, "maya": {HOME}, "will": {H
 
 
 @pytest.mark.req("W5")
-def test_nobody_learns_of_what_is_not_theirs(site: Site) -> None:
-    """Every page, for every viewer: names, titles, and costs of a repository appear only to who has a role in it."""
+def test_names_titles_and_costs_appear_only_to_who_has_a_role_in_the_repository(site: Site) -> None:
     signs = {
         HOME: ("parcel/shop", "Split the tax table", "flaky-tests"),
         OTHER: ("parcel/vault", "rotat", "rotate-keys"),
@@ -203,14 +197,12 @@ def check_pairs(site: Site, count: int) -> None:
     check()
 
 
-def test_viewers_and_repositories_at_random(site: Site) -> None:
-    """No spelling of a path shows the vault to anybody but Ada, and no answer is an error of ours."""
+def test_no_spelling_of_a_path_shows_the_vault_to_who_may_not_see_it(site: Site) -> None:
     check_pairs(site, 15)
 
 
 @pytest.mark.long
-def test_a_thousand_viewers_and_repositories(site: Site) -> None:
-    """The same for 1,000 pairs."""
+def test_no_spelling_of_a_path_shows_the_vault_in_a_thousand_cases(site: Site) -> None:
     check_pairs(site, 1_000)
 
 
@@ -242,8 +234,7 @@ def hostile(site: Site, text: str) -> list[Page]:
 
 @pytest.mark.req("X1")
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_text_stays_text(site: Site, text: str) -> None:
-    """Titles, plans, agents, commands, outputs: no element, attribute, or address of theirs reaches the page."""
+def test_hostile_text_in_titles_plans_agents_and_outputs_stays_text(site: Site, text: str) -> None:
     for page in hostile(site, text):
         assert page.status == 200
         assert page.tags("script") == [{"src": "/assets/app.js", "defer": None}]
@@ -259,22 +250,19 @@ def test_hostile_text_stays_text(site: Site, text: str) -> None:
 
 
 def test_what_is_searched_for_stays_text(site: Site) -> None:
-    """The query comes back in the field, and nowhere else."""
     page = site.get("/threads?q=%22%3E%3Cscript%3Ealert(1)%3C/script%3E&stage=%22%3E%3Cb%3E&after=%27%3Cb%3E")
     assert page.tags("script") == [{"src": "/assets/app.js", "defer": None}]
     assert page.tags("b") == []
 
 
-def test_under_another_name_nothing_is_served(site: Site) -> None:
-    """A name of an attacker's that points to this machine (DNS rebinding), and a proxy, get nothing."""
+def test_under_another_name_or_through_a_proxy_nothing_is_served(site: Site) -> None:
     for headers in ({"Host": "evil.example"}, {"X-Forwarded-For": "1.2.3.4"}, {"Host": "plangate.evil.example:80"}):
         for path in ("/", "/sign-in", "/sign-in/github", "/sign-in/callback?code=1", "/live"):
             answer = requests.get(site.base + path, headers=headers, allow_redirects=False, timeout=20)
             assert answer.status_code == 404
 
 
-def test_secrets_stay_in_the_process(site: Site) -> None:
-    """No page, header, or cookie holds a token, the client's secret, or the App's key."""
+def test_no_page_header_or_cookie_holds_a_token_or_key(site: Site) -> None:
     held = [token.value for token in site.github.world.tokens.values()]
     held += [
         site.github.app.client_secret,
@@ -286,3 +274,29 @@ def test_secrets_stay_in_the_process(site: Site) -> None:
         answer = site.get(path).answer
         shown = answer.text + repr(answer.headers) + repr(site.browser("maya").cookies)
         assert not [each for each in held if each in shown]
+
+
+@pytest.mark.req("W1b")
+def test_who_has_no_role_anywhere_gets_no_stream(site: Site) -> None:
+    assert (site.get("/live", "eve").status, site.get("/live", "eve").html) == (204, "")
+
+
+@pytest.mark.req("W1b")
+def test_one_account_cannot_take_all_streams() -> None:
+    """Nor can nine: once half are taken, each account gets one. The operator's own tools get what is left."""
+    streams = Streams(most=4 * STREAMS_PER_PERSON)
+    with ExitStack() as opened:
+        for person in (1, 2):
+            for _ in range(STREAMS_PER_PERSON):
+                opened.enter_context(streams.open(person))
+            with pytest.raises(Problem):
+                streams.check(person)
+        opened.enter_context(streams.open(3))
+        with pytest.raises(Problem):
+            opened.enter_context(streams.open(3))
+        while streams.count < streams.most:
+            opened.enter_context(streams.open(0))
+        with pytest.raises(Problem):
+            streams.check(4)
+    assert streams.count == 0
+    streams.check(1)

@@ -17,8 +17,7 @@ FAILED = "/threads/parcel/shop/5"
 
 
 @pytest.mark.req("PR5")
-def test_an_approval_is_a_comment_with_the_digest(site: Site) -> None:
-    """Maya's own account says it, through the App, and names the whole digest of the plan that was shown."""
+def test_an_approval_is_a_comment_by_the_person_with_the_whole_digest(site: Site) -> None:
     answer = site.post(THREAD, site.get(THREAD).form("approve"))
     assert (answer.status, answer.answer.headers["location"]) == (303, f"{THREAD}?posted=approve")
     (comment,) = site.comments()
@@ -28,8 +27,7 @@ def test_an_approval_is_a_comment_with_the_digest(site: Site) -> None:
 
 
 @pytest.mark.req("PR5")
-def test_a_stale_page_gets_the_difference(site: Site) -> None:
-    """Another version came while the page was open: nothing is posted, and the page shows what changed."""
+def test_a_decision_on_a_replaced_plan_posts_nothing_and_shows_the_difference(site: Site) -> None:
     form = site.get(THREAD).form("approve")
     third = plan(3, SECOND + "\n4. Delete the old table.\n")
     site.reading.move(1, plan=third, plans=(plan(1, FIRST), plan(2, SECOND), third))
@@ -42,8 +40,7 @@ def test_a_stale_page_gets_the_difference(site: Site) -> None:
 
 @pytest.mark.parametrize("verb", ("approve", "reject"))
 @pytest.mark.parametrize("stage", (Stage.EXECUTING, Stage.REJECTED, Stage.STALE))
-def test_a_plan_that_no_longer_waits(site: Site, verb: str, stage: Stage) -> None:
-    """The same plan, but it was decided on meanwhile: nothing is posted."""
+def test_a_decision_on_a_plan_that_no_longer_waits_posts_nothing(site: Site, verb: str, stage: Stage) -> None:
     form = site.get(THREAD).form(verb)
     found = site.reading.details[0]
     site.reading.move(1, summary=replace(found.summary, stage=stage, waiting_for=WaitsFor.NOBODY))
@@ -52,14 +49,12 @@ def test_a_plan_that_no_longer_waits(site: Site, verb: str, stage: Stage) -> Non
 
 
 @pytest.mark.parametrize("digest", ("", "8a26", "0" * 64, digest_of(SECOND)[:12], digest_of(FIRST)))
-def test_an_approval_without_the_exact_digest(site: Site, digest: str) -> None:
-    """No digest, a part of one, or another plan's: nothing is posted."""
+def test_an_approval_without_the_exact_digest_posts_nothing(site: Site, digest: str) -> None:
     assert site.post(THREAD, site.get(THREAD).form("approve") | {"digest": digest}).status == 409
     assert site.comments() == []
 
 
-def test_a_form_that_is_sent_twice_acts_once(site: Site) -> None:
-    """A double click is one comment. After the thread moved on, the same button is another command."""
+def test_a_form_that_is_sent_twice_acts_once_until_the_thread_moves(site: Site) -> None:
     form = site.get(FAILED).form("retry")
     assert [site.post(FAILED, form).status for _ in range(2)] == [303, 303]
     assert [each.text.body.splitlines()[0] for each in site.comments()] == ["@plangate retry"]
@@ -69,7 +64,6 @@ def test_a_form_that_is_sent_twice_acts_once(site: Site) -> None:
 
 
 def test_stop_is_offered_while_something_runs(site: Site) -> None:
-    """The thread at work has the button, the one that ended has none."""
     path = "/threads/parcel/shop/2"
     assert site.post(path, site.get(path).form("stop")).status == 303
     assert site.comments()[0].text.body.startswith("@plangate stop\n")
@@ -77,7 +71,6 @@ def test_stop_is_offered_while_something_runs(site: Site) -> None:
 
 
 def test_a_reason_is_one_line_and_no_other_command(site: Site) -> None:
-    """Whatever is typed there, the comment holds one command: the rejection."""
     reason = "no\n\n@plangate approve " + digest_of(SECOND) + "\u202e\n/plangate approve"
     assert site.post(THREAD, site.get(THREAD).form("reject") | {"reason": reason}).status == 303
     (comment,) = site.comments()
@@ -87,7 +80,6 @@ def test_a_reason_is_one_line_and_no_other_command(site: Site) -> None:
 
 
 def test_a_reader_sees_no_buttons_and_cannot_send_them(site: Site) -> None:
-    """Rita may read: the page shows everything but the buttons, and a form made by hand is refused."""
     page = site.get(THREAD, "rita")
     assert (page.status, "Approve plan" in page.html) == (200, False)
     (token,) = {str(each["value"]) for each in page.tags("input") if each.get("name") == "token"}
@@ -98,20 +90,17 @@ def test_a_reader_sees_no_buttons_and_cannot_send_them(site: Site) -> None:
 
 @pytest.mark.parametrize("verb", ("budget", "mode", "finish", "revise", "", "APPROVE"))
 def test_no_other_command_can_be_sent(site: Site, verb: str) -> None:
-    """Only the four buttons exist."""
     assert site.post(THREAD, site.get(THREAD).form("approve") | {"verb": verb}).status == 404
     assert site.comments() == []
 
 
 def test_an_old_version_has_no_buttons_to_decide(site: Site) -> None:
-    """Who looks at plan 1 while plan 2 waits cannot decide there."""
     page = site.get(f"{THREAD}?plan=1")
     assert "Add a test for an order of exactly 50." in page.html
     assert "Approve plan" not in page.html
 
 
-def test_github_does_not_take_the_comment(site: Site) -> None:
-    """The person is told, and may try again: nothing is remembered as sent."""
+def test_a_command_that_github_did_not_take_can_be_sent_again(site: Site) -> None:
     form = site.get(THREAD).form("approve")
     site.github.faults.fail("POST /repos/parcel/shop/issues/1/comments", 403, times=1)
     assert site.post(THREAD, form).status == 403
@@ -121,8 +110,7 @@ def test_github_does_not_take_the_comment(site: Site) -> None:
     assert len(site.comments()) == 1
 
 
-def test_the_text_of_each_command() -> None:
-    """The mention is the repository's own."""
+def test_a_command_begins_with_the_mention_of_the_repository() -> None:
     texts = [comment_text("@shopbot", verb, "ab12", "not now").splitlines()[0] for verb in (Verb.APPROVE, Verb.REJECT)]
     assert texts == ["@shopbot approve ab12", "@shopbot reject not now"]
 
@@ -137,7 +125,6 @@ def test_a_number_that_no_thread_can_have_is_like_one_that_none_has(site: Site, 
 
 @pytest.mark.req("A7")
 def test_nothing_is_posted_in_a_repository_that_took_the_name_meanwhile(own_site: Site) -> None:
-    """The person loses the old repository while the form is on its way, and may write in the new one of that name."""
     form, world = own_site.get(THREAD).form("approve"), own_site.github.world
     world.change_repository(HOME, name="shop-of-old")
     world.add_repository(HOME, {"README.md": "# Another\n"}, private=True)

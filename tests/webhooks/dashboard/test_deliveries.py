@@ -1,9 +1,10 @@
-"""Deliveries: who sees which, and who may have GitHub deliver again (W3, W5)."""
+"""Deliveries: who sees which, who may have GitHub deliver again, and how often (W3, W5, W1b)."""
 
 import pytest
 
 from tests.webhooks.dashboard.ground import Site
 from tests.webhooks.dashboard.samples import HOME, OTHER
+from webhooks.dashboard.service_pages import MOST_REDELIVERIES, REDELIVERY_SECONDS
 
 PATH = "/deliveries"
 
@@ -14,8 +15,7 @@ def form_for(site: Site, attempt: int, login: str = "ada") -> dict[str, str]:
     return {"token": token, "attempt": str(attempt)}
 
 
-def test_what_github_sent(site: Site) -> None:
-    """Each delivery of a person's repositories with how its newest attempt ended; those of no repository are hidden."""
+def test_deliveries_of_a_persons_repositories_are_listed_with_their_newest_attempt(site: Site) -> None:
     page = site.get(PATH)
     for words in ("issue_comment.created", "pull_request_review.submitted", "no answer · 2 attempts", "503"):
         assert words in page.html
@@ -26,8 +26,7 @@ def test_what_github_sent(site: Site) -> None:
 
 
 @pytest.mark.req("W3")
-def test_an_administrator_has_github_deliver_again(site: Site) -> None:
-    """The button asks GitHub once, also if it is pressed twice; then the new attempt can be repeated as well."""
+def test_an_administrator_has_github_deliver_again_once_however_often_it_is_pressed(site: Site) -> None:
     form = form_for(site, 59)
     assert 'value="59"' in site.get(PATH, "ada").html
     answers = [site.post(PATH, form, "ada") for _ in range(2)]
@@ -40,8 +39,7 @@ def test_an_administrator_has_github_deliver_again(site: Site) -> None:
 
 @pytest.mark.req("W5")
 @pytest.mark.parametrize("login", ("maya", "rita"))
-def test_who_does_not_administer_has_no_button(site: Site, login: str) -> None:
-    """A maintainer or reader sees the list without buttons, and a form made by hand is refused."""
+def test_who_does_not_administer_has_no_button_and_cannot_send_the_form(site: Site, login: str) -> None:
     page = site.get(PATH, login)
     assert page.status == 200
     assert "Redeliver" not in page.html
@@ -51,7 +49,6 @@ def test_who_does_not_administer_has_no_button(site: Site, login: str) -> None:
 
 @pytest.mark.req("W5")
 def test_another_repositorys_delivery_is_like_none(own_site: Site) -> None:
-    """The same answer for one that is somebody else's, one of no repository, and one that does not exist."""
     own_site.github.world.set_role(HOME, "maya", "admin")
     answers = [own_site.post(PATH, form_for(own_site, attempt, "maya"), "maya") for attempt in (60, 58, 4_711, -1)]
     assert {each.status for each in answers} == {404}
@@ -61,19 +58,30 @@ def test_another_repositorys_delivery_is_like_none(own_site: Site) -> None:
 
 
 @pytest.mark.req("W5")
-def test_a_forged_redelivery(site: Site) -> None:
-    """Of another site, or without the session's token: refused."""
+def test_a_redelivery_of_another_site_or_without_the_token_is_refused(site: Site) -> None:
     form = form_for(site, 59)
     assert site.post(PATH, form, "ada", origin="https://evil.example").status == 403
     assert site.post(PATH, form | {"token": "x"}, "ada").status == 403
     assert site.reading.redelivered == []
 
 
-def test_github_does_not_answer(site: Site) -> None:
-    """What waits here is shown all the same."""
+def test_what_is_stored_is_shown_while_github_does_not_answer(site: Site) -> None:
     site.reading.github_fails = True
     page = site.get(PATH, "ada")
     assert page.status == 200
     assert "GitHub does not list its deliveries right now" in page.html
     assert f"{HOME}#1" in page.html
     assert site.post(PATH, form_for(site, 59), "ada").status == 503
+
+
+@pytest.mark.long
+@pytest.mark.req("W1b")
+def test_an_administrator_cannot_have_deliveries_repeated_without_end(own_site: Site) -> None:
+    form, attempt = form_for(own_site, 59), 59
+    for _ in range(MOST_REDELIVERIES):
+        assert own_site.post(PATH, form | {"attempt": str(attempt)}, "ada").status == 303
+        attempt += 100
+    refused = own_site.post(PATH, form | {"attempt": str(attempt)}, "ada")
+    assert (refused.status, len(own_site.reading.redelivered)) == (403, MOST_REDELIVERIES)
+    own_site.clock.advance(REDELIVERY_SECONDS)
+    assert own_site.post(PATH, form | {"attempt": str(attempt)}, "ada").status == 303

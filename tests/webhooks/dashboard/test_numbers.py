@@ -202,20 +202,17 @@ def check_pages(folder: Path, count: int, length: int) -> None:
             check_costs(site, threads, days)
 
 
-def test_every_number_is_the_journals(tmp_path: Path) -> None:
-    """A sample of threads."""
+def test_every_number_on_the_pages_is_the_journals(tmp_path: Path) -> None:
     check_pages(tmp_path, 20, 40)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
-def test_every_number_is_the_journals_500(tmp_path: Path) -> None:
-    """500 threads: lists have several pages, and more waits than a page shows."""
+def test_every_number_on_the_pages_of_500_threads_is_the_journals(tmp_path: Path) -> None:
     check_pages(tmp_path, 500, 40)
 
 
-def test_many_requests_of_one_person(site: Site) -> None:
-    """The newest fifty are shown, with the number of all; beyond what is read, a plus says that there are more."""
+def test_the_newest_fifty_requests_of_a_person_are_shown_with_the_number_of_all(site: Site) -> None:
     ended = summary(100, "Move the cart", Stage.FAILED, WaitsFor.REQUESTER, requester="maya")
     others = [detail(replace(ended, number=n, title="For maya", requester="will")) for n in range(101, 111)]
     for count, shown in ((3, "3"), (60, "60"), (MOST_READ + 50, "290+")):

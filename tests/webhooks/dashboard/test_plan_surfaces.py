@@ -182,7 +182,6 @@ def test_a_difference_of_versions_is_that_of_all_that_is_shown() -> None:
 
 @pytest.mark.req("A8")
 async def test_every_surface_has_the_text_of_the_comment(tmp_path: Path) -> None:
-    """Word by word, with lookalikes marked, beside how to decide there."""
     plan = replace(FULL, contract=replace(FULL.contract, commands=("p\u0443test",)))
     text = plan_text(plan)
     assert "`p‹U+0443›test`" in text

@@ -1,14 +1,29 @@
-"""Markdown on the pages: nothing that a text says is left out, whatever its form (A8)."""
+"""What the pages draw: Markdown, of which nothing is left out (A8), differences, agents as blocks, and amounts."""
 
 import re
+import threading
 from collections import Counter
+from dataclasses import dataclass, field
 from html import unescape
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
+import requests
+from fastapi import APIRouter, FastAPI, Request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhooks.dashboard.render import line_by_line, markdown, side_by_side
+from bot.clock import SystemClock
+from bot.config.settings import GitHubSettings, Secret, Settings
+from bot.service.overview.views import AgentNode
+from bot.service.viewers import SignIn
+from bot.testing.host import host_application
+from tests.webhooks.dashboard.ground import THREAD, Site
+from tests.webhooks.dashboard.samples import SampleReading, agents
+from webhooks.dashboard.pages import Answer, Attempts, Dashboard, Page, Pages, Sessions, Visit
+from webhooks.dashboard.render import dollars, line_by_line, markdown, side_by_side
+from webhooks.dashboard.thread_pages import GAP, Block, agent_blocks
 
 LEFT_OUT_BY_MARKDOWN = (
     "".join(f"{'  ' * depth}- level\n" for depth in range(25)) + "  " * 25 + "- hidden words",
@@ -125,3 +140,103 @@ def test_very_long_texts_differ_as_a_whole() -> None:
         ("-", "b"),
         ("+", "c"),
     ]
+
+
+def node(name: str, cost: float | None, *children: AgentNode) -> AgentNode:
+    return AgentNode(name, "plan", "completed", "", 1, cost, 1.0, 1, children)
+
+
+def ends(block: Block) -> float:
+    return block.x + block.width
+
+
+def test_blocks_are_as_wide_as_they_cost_and_lie_below_their_session() -> None:
+    plan, find, test, work, fix, note = agent_blocks(agents())
+    assert [each.row for each in (plan, find, test, work, fix, note)] == [0, 1, 1, 0, 1, 1]
+    assert (plan.width + GAP) / (work.width + GAP) == pytest.approx(0.18 / 0.13, rel=1e-3)
+    assert (fix.width + GAP) / (note.width + GAP) == pytest.approx(0.066 / 0.052, rel=1e-3)
+    assert (plan.x, find.x, fix.x) == (0, 0, work.x)
+    assert work.x == pytest.approx(100 * 0.18 / 0.31, abs=0.01)
+    assert ends(test) < ends(plan)
+    assert ends(note) < ends(work) < 100
+    assert (plan.amount, find.color, fix.color) == ("$0.18", "quiet", "open")
+
+
+def test_one_agent_or_agents_that_cost_nothing_are_not_drawn() -> None:
+    assert agent_blocks(()) == agent_blocks((node("a", 1.0),)) == agent_blocks((node("a", None), node("b", 0.0))) == []
+
+
+def test_blocks_never_overlap_even_if_sub_agents_cost_more_than_their_session() -> None:
+    found = agent_blocks(
+        (node("a", 0.1, node("b", 0.3), node("c", None)), node("d", 1.0, node("e", 2.0), node("f", 2.0)))
+    )
+    for row in (0, 1):
+        blocks = sorted((each for each in found if each.row == row), key=lambda each: each.x)
+        assert all(left.x + left.width <= right.x + 0.2 for left, right in pairwise(blocks))
+        assert all(ends(each) <= 100.2 for each in blocks)
+
+
+def test_the_page_draws_a_block_with_a_name_for_each_agent(site: Site) -> None:
+    page = site.get(THREAD)
+    (tree,) = [each for each in page.tags("svg") if each.get("class") == "tree"]
+    assert (tree["role"], tree["height"]) == ("img", "68")
+    assert "Find the shipping rule · $0.041" in page.html
+
+
+def test_amounts_show_tenths_of_a_cent_where_they_matter() -> None:
+    amounts = (None, 0.0, 0.0000184, 0.0032, 0.0951, 0.1, 12.345, 1234.5)
+    assert [dollars(each) for each in amounts] == [
+        *("—", "$0.00", "<$0.001", "$0.003", "$0.095", "$0.10", "$12.35", "$1,234.50")
+    ]
+
+
+def test_equal_lines_stand_beside_each_other() -> None:
+    rows = side_by_side("a\nb\nc", "a\nx\ny\nc")
+    assert [(row.kind, row.old_number, row.new_number) for row in rows] == [
+        ("same", 1, 1),
+        ("changed", 2, 2),
+        ("added", None, 3),
+        ("same", 3, 4),
+    ]
+
+
+SECONDS = 10
+
+
+@dataclass
+class WaitingText:
+    """A text that is not rendered before somebody else was answered."""
+
+    began: threading.Event = field(default_factory=threading.Event)
+    other: threading.Event = field(default_factory=threading.Event)
+    came: bool = False
+
+    def __html__(self) -> str:
+        self.began.set()
+        self.came = self.other.wait(SECONDS)
+        return "text"
+
+
+@pytest.mark.req("W1a")
+def test_a_page_that_takes_long_holds_up_nobody_else(tmp_path: Path) -> None:
+    sign_in = SignIn(Settings(data_dir=tmp_path, github=GitHubSettings(token=Secret("t" * 40))), SystemClock())
+    board = Dashboard(SampleReading({}).overview(), sign_in, Sessions(sign_in.clock), Attempts(sign_in.clock))
+    pages, text, app = Pages(board, APIRouter()), WaitingText(), FastAPI()
+
+    async def slow(_visit: Visit, _request: Request) -> Answer:
+        return Page("message.html", "Slow", {"text": text})
+
+    async def quick(_visit: Visit, _request: Request) -> Answer:
+        text.other.set()
+        return Page("message.html", "Quick", {"text": "text"})
+
+    pages.show("/slow", slow)
+    pages.show("/quick", quick)
+    app.include_router(pages.router)
+    with host_application(app) as base:
+        asking = threading.Thread(target=requests.get, args=[f"{base}/slow"], kwargs={"timeout": 2 * SECONDS})
+        asking.start()
+        assert text.began.wait(SECONDS)
+        requests.get(f"{base}/quick", timeout=2 * SECONDS)
+        asking.join()
+    assert text.came

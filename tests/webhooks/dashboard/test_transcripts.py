@@ -11,15 +11,24 @@ from bot.service.overview.transcript_views import transcript_page
 from tests.testing.github.page_ground import PAYLOADS
 from tests.webhooks.api_ground import SECRET, World, place
 from tests.webhooks.dashboard.ground import Site
-from tests.webhooks.dashboard.sample_transcripts import BRIEF, Recorded, call, long_session, result, text, work_session
-from tests.webhooks.dashboard.samples import HOME, NOW, OTHER
+from tests.webhooks.dashboard.samples import (
+    BRIEF,
+    HOME,
+    NOW,
+    OTHER,
+    Recorded,
+    call,
+    long_session,
+    result,
+    text,
+    work_session,
+)
 
 WORK = f"/threads/{HOME}/2/transcripts/work-1"
 PLAN = f"/threads/{HOME}/2/transcripts/plan-1"
 
 
-def test_a_session_step_by_step(site: Site) -> None:
-    """What was asked, what the model said and called, what came back, and what each step used."""
+def test_a_transcript_shows_prompts_answers_calls_results_and_costs_step_by_step(site: Site) -> None:
     page = site.get(WORK)
     assert page.status == 200
     for words in (
@@ -40,13 +49,11 @@ def test_a_session_step_by_step(site: Site) -> None:
 
 
 def test_the_thread_leads_to_its_transcripts(site: Site) -> None:
-    """Each session that is stored has a link; other threads have none."""
     assert f'href="{WORK}"' in site.get(f"/threads/{HOME}/2").html
     assert "/transcripts/" not in site.get(f"/threads/{HOME}/1").html
 
 
-def test_pages_hold_every_step_once(site: Site) -> None:
-    """45 answers on three pages, each step on exactly one; a page that does not exist is the nearest one."""
+def test_pages_hold_every_step_once_and_an_unknown_page_is_the_nearest_one(site: Site) -> None:
     pages = [site.get(f"{PLAN}?page={n}") for n in (1, 2, 3)]
     steps = [int(n) for page in pages for n in re.findall(r'id="step-(\d+)"', page.html)]
     assert steps == list(range(46))
@@ -56,9 +63,7 @@ def test_pages_hold_every_step_once(site: Site) -> None:
         assert site.get(f"{PLAN}?page={number}").html == pages[same].html
 
 
-def test_a_growing_transcript_is_followed(site: Site) -> None:
-    """Its stream begins with the state that the page does not have yet, and stays silent for one that has it."""
-
+def test_the_stream_of_a_transcript_tells_only_who_has_an_older_state(site: Site) -> None:
     def first_event(seen: str) -> str:
         url = f"{site.base}/live{WORK.removeprefix('/threads')}?seen={seen}"
         with site.browser("maya").get(url, stream=True, timeout=20) as answer:
@@ -77,8 +82,7 @@ def test_a_growing_transcript_is_followed(site: Site) -> None:
 
 @pytest.mark.req("W5")
 @pytest.mark.parametrize("login", ("maya", "eve"))
-def test_another_persons_transcript_is_like_none(site: Site, login: str) -> None:
-    """A transcript of another repository, of no session, and of no thread give the same answer; nothing is read."""
+def test_a_transcript_of_another_repository_answers_as_one_that_does_not_exist(site: Site, login: str) -> None:
     site.get("/", login)
     site.reading.read.clear()
     paths = [f"/threads/{OTHER}/7/transcripts/plan-1", "/threads/no/where/1/transcripts/plan-1"]
@@ -90,8 +94,7 @@ def test_another_persons_transcript_is_like_none(site: Site, login: str) -> None
 
 
 @pytest.mark.req("X3")
-async def test_secrets_are_nowhere(tmp_path: Path) -> None:
-    """A secret in any place of a transcript, also one that a cut or a comparison of lines would split."""
+async def test_a_secret_in_any_place_of_a_transcript_is_redacted(tmp_path: Path) -> None:
     world, made = World(tmp_path), Recorded(SECRET, NOW)
     await world.fill(1)
     padding = "x" * 3_990
@@ -117,8 +120,7 @@ async def test_secrets_are_nowhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("X1")
-def test_hostile_text_stays_text(site: Site) -> None:
-    """Whatever a model, a tool, or a file says: no element of theirs, and nothing that nobody sees."""
+def test_hostile_text_in_a_transcript_stays_text(site: Site) -> None:
     made = Recorded("work-1", NOW)
     for number, bad in enumerate((*PAYLOADS, "\u202egnp.exe", "a\u200bb\x00\x1b[2J", "{{ 7*7 }}")):
         made.given(text(bad), {"type": "image", "source": bad}, {"type": bad})
@@ -136,8 +138,7 @@ def test_hostile_text_stays_text(site: Site) -> None:
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\x00\x1b]", page.html)
 
 
-def test_a_session_that_runs() -> None:
-    """A call without a result, an answer without a price, and lines of every kind that a session can have."""
+def test_an_unfinished_session_shows_every_kind_of_line() -> None:
     made = Recorded("work-1", NOW)
     made.add(LineKind.MESSAGE, {"message": {"role": "user", "content": BRIEF}})
     made.note("asked", message={"role": "assistant", "content": []}, cost_usd=9.0, usage={"input": 1})

@@ -67,7 +67,6 @@ def get(site: Site, path: str, *, at: str = "127.0.0.1", source: str = "", **hea
 
 
 def test_this_machine_reads_everything_and_decides_nothing(alone: Site) -> None:
-    """Every page is there, without sign-in and without buttons; a form is refused."""
     for path in PAGES:
         status, page = get(alone, path)
         assert status == 200, path
@@ -77,8 +76,7 @@ def test_this_machine_reads_everything_and_decides_nothing(alone: Site) -> None:
     assert requests.post(alone.base + THREAD, data={"verb": "approve"}, timeout=20).status_code == 403
 
 
-def test_another_machine_gets_nothing(alone: Site) -> None:
-    """From any other address, under this machine's name: one answer, the same for what exists and what does not."""
+def test_another_machine_gets_one_answer_for_what_exists_and_what_does_not(alone: Site) -> None:
     here = outer_address()
     ways = [
         {"source": "127.0.0.2"},
@@ -90,15 +88,13 @@ def test_another_machine_gets_nothing(alone: Site) -> None:
 
 
 @pytest.mark.parametrize("header", FORWARDED)
-def test_a_proxy_gets_nothing(alone: Site, header: str) -> None:
-    """A proxy on this machine asks for somebody else, whatever it says of them."""
+def test_a_proxy_of_this_machine_gets_nothing(alone: Site, header: str) -> None:
     for said in ("1.2.3.4", "127.0.0.1", ""):
         assert get(alone, THREAD, **{header.replace("-", "_"): said}) == (404, "Not Found\n")
 
 
 @pytest.mark.parametrize("name", (*NAMES.split(), ""))
-def test_under_another_name(alone: Site, name: str) -> None:
-    """A site's own name that leads here (DNS rebinding), and spellings that only look like this machine's."""
+def test_under_another_name_of_this_machine_nothing_is_served(alone: Site, name: str) -> None:
     status, page = get(alone, THREAD, Host=name)
     assert status in {400, 404}
     assert "Orders" not in page

@@ -1,13 +1,16 @@
-"""Every route with values that nobody would send: none is a fault, and people get pages, and programs problems."""
+"""Values and deliveries that nobody would send: none is a fault; people get pages, and programs problems."""
 
 import asyncio
 import base64
 import json
+import random
 import re
+import shutil
 from collections.abc import Iterator
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -16,16 +19,17 @@ from fastapi.routing import APIRoute
 
 from bot.clock import SystemClock
 from bot.config.settings import GitHubSettings, Secret, Settings
+from bot.service.service import Service
 from bot.service.viewers import SignIn
 from bot.testing.host import host_application
+from tests.github.test_deliveries import examples
+from tests.service.ground import Host, call, headers, payload, settings
 from tests.webhooks.api_ground import World, request
 from webhooks.app import application
 from webhooks.dashboard.pages import FOR_PROGRAMS, HEADERS
 from webhooks.dashboard.service_pages import add_dashboard
 from webhooks.delivery_route import Bounds
 from webhooks.event_stream import Streams
-
-pytestmark = pytest.mark.req("W5")
 
 LONG = ("9" * 25, "9" * 4_400)
 ODD = (
@@ -103,6 +107,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield Served(base, apps[0])
 
 
+@pytest.mark.req("W5")
 def test_a_number_without_end_is_no_fault_on_any_route(served: Served) -> None:
     paths = [path for value in LONG for path in served.filled(value)]
     assert len(paths) > 40
@@ -110,15 +115,16 @@ def test_a_number_without_end_is_no_fault_on_any_route(served: Served) -> None:
         served.check(path)
 
 
+@pytest.mark.req("W5")
 @pytest.mark.parametrize("edge", EDGES)
 def test_a_time_at_the_edge_of_the_calendar_is_no_fault(served: Served, edge: str) -> None:
     for path in ("/threads", "/api/threads"):
         served.check(f"{path}?after={edge}")
 
 
+@pytest.mark.req("W5")
 @pytest.mark.long
 def test_no_value_is_a_fault_on_any_route(served: Served) -> None:
-    """Odd values in each parameter of each path, by each method, in each query, and in headers."""
     for value in ODD:
         for path in served.filled(value):
             served.check(path)
@@ -132,6 +138,7 @@ def test_no_value_is_a_fault_on_any_route(served: Served) -> None:
             served.check(path, headers={name: text})
 
 
+@pytest.mark.req("W5")
 @pytest.mark.parametrize(
     "path",
     ("/no/such/page", "/threads/", "/threads/a/b/1/transcripts", "/assets/x", "/live/x", "/healthzz", "/.well-known/x"),
@@ -143,8 +150,8 @@ def test_a_person_who_mistypes_an_address_gets_a_page(served: Served, path: str)
     assert {name: answer.headers[name.lower()] for name in HEADERS} == HEADERS
 
 
-def test_a_fault_of_ours_keeps_the_headers_and_is_a_page_for_people(tmp_path: Path) -> None:
-    """Programs get a problem, as for every other error."""
+@pytest.mark.req("W5")
+def test_a_fault_keeps_the_headers_and_is_a_page_for_people_and_a_problem_for_programs(tmp_path: Path) -> None:
     world = World(tmp_path, token="")
 
     def broken(app: FastAPI) -> None:
@@ -164,3 +171,83 @@ def test_a_fault_of_ours_keeps_the_headers_and_is_a_page_for_people(tmp_path: Pa
     assert b"secret detail" not in page.body
     assert (problem.status, problem.headers["content-type"]) == (500, "application/problem+json")
     assert (elsewhere.status, elsewhere.body) == (404, b"Not Found\n")
+
+
+ODD_VALUES: tuple[Any, ...] = (
+    *(None, True, 0, -1, 2**63, 10**400, 1.5, "", "x", "7", "\0", "\ud800", "../..", "👩‍🔬" * 500),
+    *([], {}, [[]], {"id": {}}),
+)
+"""What no payload has in most places."""
+
+
+def bodies() -> list[tuple[str, bytes]]:
+    """Return GitHub's examples of the events that we take or, without them, one of our own."""
+    return examples() or [("issues", payload(3)), ("issue_comment", payload(4))]
+
+
+def mutate(body: bytes, chance: random.Random) -> bytes:
+    """Return a body with a few changes: to its values, or to its bytes."""
+    if chance.random() < 0.25:
+        return _mutate_bytes(body, chance)
+    value = json.loads(body)
+    for _ in range(chance.randint(1, 3)):
+        value = _mutate_value(value, chance)
+    return json.dumps(value).encode()
+
+
+def _mutate_bytes(body: bytes, chance: random.Random) -> bytes:
+    at, end = sorted(chance.sample(range(len(body)), 2))
+    return chance.choice(
+        (body[:at], body[:at] + body[end:], body + body, body[:at] + chance.randbytes(3) + body[at:], b"[" * 100_000)
+    )
+
+
+def _mutate_value(value: Any, chance: random.Random) -> Any:
+    """Return a value with another one somewhere in it, more often near its top, where it is read."""
+    if not isinstance(value, dict | list) or not value or chance.random() < 0.1:
+        return chance.choice(ODD_VALUES)
+    key = chance.choice([*value] if isinstance(value, dict) else range(len(value)))
+    if isinstance(value, dict) and chance.random() < 0.3:
+        return {name: each for name, each in value.items() if name != key}
+    changed = _mutate_value(value[key], chance)
+    if isinstance(value, dict):
+        return {**value, key: changed}
+    return [*value[:key], changed, *value[key + 1 :]]
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Iterator[str]:
+    with host_application(application(Service(settings(tmp_path), Host(), worker=False))) as address:
+        yield address
+
+
+def send(base: str, n: int, event: str, body: bytes) -> int:
+    return call(base, "POST", "/webhooks/github", body, headers(body, f"guid-{n}", event).items()).status
+
+
+def check_mutations(base: str, folder: Path, count: int) -> None:
+    """Send mutations of every body in turn. The inbox is emptied now and then, as looks would do."""
+    chance, known = random.Random(1), bodies()
+    for n in range(count):
+        event, body = known[n % len(known)]
+        changed = mutate(body, chance)
+        assert send(base, n, event, changed) in {200, 202, 400}, (n, event, changed[:500])
+        if n % 200 == 199:
+            shutil.rmtree(folder / "inbox", ignore_errors=True)
+
+
+def test_githubs_own_examples_are_stored_or_not_for_us(base: str) -> None:
+    statuses = [send(base, n, event, body) for n, (event, body) in enumerate(bodies())]
+    assert set(statuses) <= {200, 202}
+    assert 202 in statuses
+
+
+@pytest.mark.long
+def test_200_mutations_of_deliveries_are_no_fault(base: str, tmp_path: Path) -> None:
+    check_mutations(base, tmp_path, 200)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_10000_mutations_of_deliveries_are_no_fault(base: str, tmp_path: Path) -> None:
+    check_mutations(base, tmp_path, 10_000)
