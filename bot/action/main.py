@@ -296,7 +296,7 @@ async def _is_unattended(job: ActionJob, address: ThreadAddress, state: ThreadSt
     """Return whether a thread needs work and no other job can be working on it."""
     if state.stage in WAITS_FOR_PEOPLE or state.has_void_plan:
         return True
-    left_over = state.stage in ON_ENTER or state.heard.texts_to_post(job.clock.now()) or state.can_begin_kept_turn
+    left_over = state.stage in ON_ENTER or state.turns.texts_to_post(job.clock.now()) or state.can_begin_kept_turn
     return bool(left_over) and (state.work.run == job.given.run or await job.host.is_abandoned(address, state.work.run))
 
 

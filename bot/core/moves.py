@@ -67,6 +67,8 @@ class JournaledTurn:
 
 Said: TypeAlias = Annotated[JournaledTurn, Inline(present="turn_at")]
 OptionalSaid: TypeAlias = Annotated[JournaledTurn | None, Inline(present="turn_at")]
+TextToPost: TypeAlias = Annotated[str, StoredAs("owes")]
+BranchSuffix: TypeAlias = Annotated[int, StoredAs("apart")]
 StoredPlan: TypeAlias = Annotated[PlanDocument, Form(plans.from_json, plans.to_json)]
 
 
@@ -74,8 +76,8 @@ StoredPlan: TypeAlias = Annotated[PlanDocument, Form(plans.from_json, plans.to_j
 class EntryFacts:
     """The facts that an entry of any kind can carry."""
 
-    owes: str = ""
-    """A text that the entry owes to the people on the thread, until a `Told` answers it (PR3)."""
+    text_to_post: TextToPost = ""
+    """A text for the people on the thread. It is unposted until a `TextPosted` names the entry (PR3)."""
     cost_usd: float | None = None
     """The cost of the work that led to the entry, in US dollars, without what earlier entries already carry."""
     session: str = ""
@@ -109,7 +111,7 @@ class Requested(EntryFacts):
 
     kind: ClassVar[Move] = Move.REQUESTED
     said: Said
-    beside: Hidden | None = None
+    hidden_elsewhere: Annotated[Hidden | None, StoredAs("beside")] = None
     """The invisible text of the rest of the thread; None if the thread was not searched for it."""
     base: CommitId
     title: str | None = None
@@ -118,7 +120,7 @@ class Requested(EntryFacts):
     """The branch of the pull request that the work adds to; "" for a branch of its own."""
     forgotten: int = 0
     """If the journal was set back: the number of the bot's newest comment that it no longer records; else 0 (A4b)."""
-    apart: int = 0
+    branch_suffix: BranchSuffix = 0
     """A suffix of new branch names, so that they differ from branches that such a journal forgot; 0 for none (A4b)."""
 
 
@@ -128,7 +130,7 @@ class Noted(EntryFacts):
 
     kind: ClassVar[Move] = Move.NOTED
     said: Said
-    beside: Hidden | None = None
+    hidden_elsewhere: Annotated[Hidden | None, StoredAs("beside")] = None
     kept: bool | None = None
     """Whether it waits until approved work is over. Otherwise it adds to the request."""
 
@@ -152,9 +154,9 @@ class Answered(EntryFacts):
 
     kind: ClassVar[Move] = Move.ANSWERED
     answer: str | None = None
-    owes: str
+    text_to_post: TextToPost
     review: Review | None = None
-    """The answer as a review of the pull request; `owes` is the same as one text."""
+    """The answer as a review of the pull request; `text_to_post` is the same as one text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +181,7 @@ class Answering(EntryFacts):
     """The key of the comment that is the answer; "" if boxes were ticked."""
     edited: bool = False
     """Whether that comment was edited or sent by mail, so that the execution session does not get its words."""
-    hands: tuple[int, ...] = ()
+    editors: Annotated[tuple[int, ...], StoredAs("hands")] = ()
     """Numeric ids of those who may have written its words."""
     grant: Grant | None = None
     tool: str | None = None
@@ -235,9 +237,9 @@ class PlanEnd(EntryFacts):
     reasons: str | None = None
     by: tuple[str, ...] | None = None
     detail: str | None = None
-    apart: int = 0
+    branch_suffix: BranchSuffix = 0
     """The number of the existing pull request from the branch of this work (A4b); 0 for none."""
-    owes: str = ""
+    text_to_post: TextToPost = ""
     evidence: DecisionEvidence | None = None
     """The evidence for a rejection."""
 
@@ -298,7 +300,7 @@ class Withdrawn(EntryFacts):
 
     kind: ClassVar[Move] = Move.WITHDRAWN
     reasons: str | None = None
-    owes: str = ""
+    text_to_post: TextToPost = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +313,7 @@ class Published(EntryFacts):
     paths: tuple[str, ...] | None = None
     pull_request: str
     pull_number: int
-    owes: str = ""
+    text_to_post: TextToPost = ""
     reviews: tuple[str, ...] = ()
     """The keys of the review comments that the work dealt with."""
 
@@ -324,7 +326,7 @@ class Delivered(EntryFacts):
     branch: str
     commit: CommitId
     paths: tuple[str, ...] | None = None
-    owes: str = ""
+    text_to_post: TextToPost = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,7 +343,7 @@ class Stopped(EntryFacts):
     kind: ClassVar[Move] = Move.STOPPED
     said: OptionalSaid = None
     by: tuple[str, ...] = ()
-    owes: str = ""
+    text_to_post: TextToPost = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,7 +352,7 @@ class Failed(EntryFacts):
 
     kind: ClassVar[Move] = Move.FAILED
     detail: str | None = None
-    owes: str = ""
+    text_to_post: TextToPost = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,7 +361,7 @@ class Limited(EntryFacts):
 
     kind: ClassVar[Move] = Move.LIMITED
     detail: str | None = None
-    owes: str = ""
+    text_to_post: TextToPost = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import Annotated, ClassVar, TypeAlias
 
 from bot.core.codec import UNSTORED
-from bot.core.moves import EntryFacts, Said
+from bot.core.moves import BranchSuffix, EntryFacts, Said, TextToPost
 from bot.core.names import Digest
 from bot.core.transcript import Json
 from bot.core.work import PushedWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard(EntryFacts):
+class OtherTurn(EntryFacts):
     """A turn that is no move: a command, or words of somebody who may not ask."""
 
     kind: ClassVar[str] = "heard"
@@ -31,13 +31,13 @@ class Heard(EntryFacts):
     finish: int = 0
     """The ask whose work it finishes early, as far as it is done; 0 for none."""
     forgotten: int = 0
-    apart: int = 0
-    owes: str = ""
+    branch_suffix: BranchSuffix = 0
+    text_to_post: TextToPost = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told(EntryFacts):
-    """The text that an entry owes was posted."""
+class TextPosted(EntryFacts):
+    """The text of an earlier entry was posted."""
 
     kind: ClassVar[str] = "told"
     answers: int
@@ -71,7 +71,7 @@ class Noticed(EntryFacts):
     """Somebody approved a plan that cannot be approved, and is owed an answer."""
 
     kind: ClassVar[str] = "noticed"
-    owes: str
+    text_to_post: TextToPost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,8 +214,8 @@ class Unknown(EntryFacts):
 
 
 Note: TypeAlias = (
-    Heard
-    | Told
+    OtherTurn
+    | TextPosted
     | Shown
     | Folded
     | Noticed

@@ -13,7 +13,7 @@ from bot.core.events import JournalEvent, decode_event
 from bot.core.gate import Move
 from bot.core.moves import Entry, JournaledTurn
 from bot.core.names import ThreadAddress
-from bot.core.notes import Heard, Operated
+from bot.core.notes import Operated, OtherTurn
 from bot.core.question import Grant
 from bot.core.thread.state import ThreadState, fold_entries
 from bot.core.transcript import Json
@@ -61,9 +61,9 @@ def audit_rows(thread: int, entries: Sequence[Entry], since: datetime) -> Iterat
 def _describe(event: JournalEvent) -> tuple[str, str, str, str] | None:
     """Return event, people, commit, and detail; None for an entry that is no event of an audit."""
     match event:
-        case Heard() if event.refused or event.quota:
+        case OtherTurn() if event.refused or event.quota:
             return "refused", _asker(event.said), "", "may not ask" if event.refused else "over the daily quota"
-        case Heard():
+        case OtherTurn():
             return _command_row(event)
         case moves.Answering() if event.grant is not None:
             name = "denied" if event.grant is Grant.NO else "permitted"
@@ -80,7 +80,7 @@ def _describe(event: JournalEvent) -> tuple[str, str, str, str] | None:
             return None
 
 
-def _command_row(event: Heard) -> tuple[str, str, str, str] | None:
+def _command_row(event: OtherTurn) -> tuple[str, str, str, str] | None:
     """Return the row of a command that sets what work may cost or do, or when it ends; None for any other words."""
     if event.budget_usd is not None:
         return "budget_set", _asker(event.said), "", f"${event.budget_usd:.2f}"

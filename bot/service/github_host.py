@@ -539,7 +539,7 @@ class GitHubHost:
         """Remember which plan comment to poll, and which turns were heard."""
         place = (address.repository, address.number)
         self._heard.pop(place, None)
-        self._heard[place] = state.heard.seen
+        self._heard[place] = state.turns.seen
         while len(self._heard) > REMEMBERED:
             del self._heard[next(iter(self._heard))]
         if state.stage in POLLED or self._is_void(state):

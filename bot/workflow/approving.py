@@ -46,7 +46,7 @@ async def evaluate_plan(run: ThreadRun) -> MoveEvent | None:
     if verdict.outcome in _ENDS:
         end, stage = _ENDS[verdict.outcome]
         why = _evidence(run, snapshot, verdict) if end is Rejected else None
-        return end(reasons=reasons, by=by, detail=reasons, owes=run.outcome_text(stage, reasons), evidence=why)
+        return end(reasons=reasons, by=by, detail=reasons, text_to_post=run.outcome_text(stage, reasons), evidence=why)
     await _explain(run, verdict)
     return None
 
@@ -63,9 +63,9 @@ async def stop_move(run: ThreadRun) -> Stopped | None:
     """
     snapshot = await live_snapshot(run)
     if not snapshot.open:
-        return Stopped(owes=reply_text.thread_closed(run.settings.mention))
+        return Stopped(text_to_post=reply_text.thread_closed(run.settings.mention))
     by = tuple(actor.login for actor in rejecters(run.state.plan.current, snapshot, run.policy))
-    return Stopped(by=by, owes=reply_text.work_stopped(", ".join(by), run.settings.mention)) if by else None
+    return Stopped(by=by, text_to_post=reply_text.work_stopped(", ".join(by), run.settings.mention)) if by else None
 
 
 def withdrawal_move(run: ThreadRun, verdict: Verdict) -> Withdrawn:
@@ -76,8 +76,8 @@ def withdrawal_move(run: ThreadRun, verdict: Verdict) -> Withdrawn:
     failed = any(why.reason is Reason.LOOKUP_FAILED for why in verdict.reasons)
     if verdict.outcome is not VerdictOutcome.PENDING or failed:
         return Withdrawn()
-    owes = reply_text.approval_withdrawn(run.state.plan.current, verdict, run.settings.mention)
-    return Withdrawn(reasons=comment.reasons(verdict), owes=owes)
+    text = reply_text.approval_withdrawn(run.state.plan.current, verdict, run.settings.mention)
+    return Withdrawn(reasons=comment.reasons(verdict), text_to_post=text)
 
 
 async def _explain(run: ThreadRun, verdict: Verdict) -> None:
@@ -105,7 +105,7 @@ async def live_snapshot(run: ThreadRun) -> Snapshot:
         plan.current, plan.comment, onto=onto, pushed=pushed, begun=state.approval.work_begun_lines
     )
     standing = await _standing_approval(run)
-    is_open = live.open or (live.closed_at is not None and live.closed_at <= state.heard.last_request_at)
+    is_open = live.open or (live.closed_at is not None and live.closed_at <= state.turns.last_request_at)
     return replace(live, open=is_open, requesters=state.requesters, plans=plan.versions, standing=standing)
 
 

@@ -67,15 +67,15 @@ async def ask_people(run: ThreadRun) -> MoveEvent | None:
     if run.state.has_approved_work and (stop := await stop_move(run)) is not None:
         return stop
     if run.clock.now() >= _expires(run):
-        return Expired(owes=reply_text.question_expired(run.settings.expires_days, run.settings.mention))
+        return Expired(text_to_post=reply_text.question_expired(run.settings.expires_days, run.settings.mention))
     asking = run.state.question.asking
     shown = run.state.question.shown or await _post_question(run)
     rules = _rules(run)
     answers = await run.dialogue.answers(asking, shown.question, who=_who_may_answer(run.state), may=rules.may)
     if not answers.complete:
         raise Transient("not everything that can be an answer could be read", where="question", fix="try again")
-    if not answers.open and await run.dialogue.closed_since(run.state.heard.last_request_at):
-        return Stopped(owes=thread_closed(run.settings.mention))
+    if not answers.open and await run.dialogue.closed_since(run.state.turns.last_request_at):
+        return Stopped(text_to_post=thread_closed(run.settings.mention))
     if answers.gone:
         await _post_question(run)
     reply, findings = find_reply(asking, replace(answers, open=True), rules)
@@ -117,7 +117,7 @@ def _resume_move(state: ThreadState, text: str, reply: Reply | None = None) -> R
         reply=text,
         turn=reply.turn if reply else "",
         edited=reply is not None and reply.edited,
-        hands=reply.editors if reply else (),
+        editors=reply.editors if reply else (),
         grant=grant,
         tool=asking.tool if grant else None,
         subject=asking.subject if grant else None,

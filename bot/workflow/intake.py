@@ -12,7 +12,7 @@ from bot.core.errors import Transient, Unreadable
 from bot.core.gate import ON_ENTER, PLAN_MAY_BE_SHOWN, TRANSITIONS, Move, Stage
 from bot.core.moves import Closed, JournaledTurn, Noted, Requested, Resumed, Retried, Stopped
 from bot.core.names import thread_ref
-from bot.core.notes import Heard
+from bot.core.notes import OtherTurn
 from bot.core.plan import Hidden
 from bot.core.reply_text import configuration_error
 from bot.core.thread.request import RequestEntry
@@ -42,7 +42,7 @@ async def new_request(run: ThreadRun, said: JournaledTurn, beside: Hidden | None
     It begins on the thread's or its round's open pull request, else on the base.
     """
     place, published = run.location, run.state.work.published
-    request = Requested(said=said, beside=beside, base=place.base, title=place.title, onto=place.branch)
+    request = Requested(said=said, hidden_elsewhere=beside, base=place.base, title=place.title, onto=place.branch)
     if published is None:
         return request, False
     if (head := await run.pulls.head(published.pull_number)) is None:
@@ -117,8 +117,8 @@ async def require_newest(run: ThreadRun, turns: Sequence[Turn]) -> None:
 
     Raises Unreadable if it is behind and no approver has decided yet. The notice was posted then.
     """
-    if run.state.heard.forgotten_comment:
-        run.dialogue.ignore_comments_until(run.state.heard.forgotten_comment)
+    if run.state.turns.forgotten_comment:
+        run.dialogue.ignore_comments_until(run.state.turns.forgotten_comment)
     number = await run.dialogue.find_unrecorded_comment(run.state.position, run.state.gate.ask)
     for pause in PAUSES if number else ():
         await run.clock.sleep(pause)
@@ -145,10 +145,10 @@ async def _wait_for_decision(run: ThreadRun, turns: Sequence[Turn], number: int)
     await run.dialogue.acknowledge(decision, Acknowledgment.SEEN)
     run.dialogue.ignore_comments_until(number)
     if run.state.request.newest is None:  # no request to plan again: every turn of the thread is taken in again
-        await run.note(Heard(said=JournaledTurn.of(decision), forgotten=number, apart=number))
+        await run.note(OtherTurn(said=JournaledTurn.of(decision), forgotten=number, branch_suffix=number))
     else:
         request, _ = await new_request(run, renewed_request(run.state, decision))
-        await run.restart(replace(request, forgotten=number, apart=number))
+        await run.restart(replace(request, forgotten=number, branch_suffix=number))
 
 
 def _decides(run: ThreadRun, turn: Turn) -> bool:
@@ -187,7 +187,7 @@ async def is_over_quota(run: ThreadRun, turn: Turn, *, elsewhere: Collection[str
     if not limit:
         return False
     today = turn.actor.id, f"{turn.at:%Y-%m-%d}"
-    here = {key for *day, key in run.state.heard.requests if tuple(day) == today and key != turn.key}
+    here = {key for *day, key in run.state.turns.requests if tuple(day) == today and key != turn.key}
     asked = {*elsewhere, *(f"{run.location.thread}/{key}" for key in here)}  # also by comments that were deleted
     return len(asked) >= limit or len(asked | set(await run.dialogue.asked_before(turn))) >= limit
 
@@ -219,12 +219,12 @@ async def journal_turns(run: ThreadRun) -> None:
     Raises Unreadable if the journal was set back.
     """
     planned = _unedited_requests(run.state)
-    seen = (run.state.heard.seen - planned) | set(map(version_key, planned))
-    turns = await run.dialogue.turns(seen, run.state.heard.until, may_act=partial(may_act, run))
+    seen = (run.state.turns.seen - planned) | set(map(version_key, planned))
+    turns = await run.dialogue.turns(seen, run.state.turns.until, may_act=partial(may_act, run))
     await require_newest(run, turns)
     for edit in [turn for turn in turns if turn.key in planned]:
         await _journal_edit(run, edit)
-    turns = [turn for turn in turns if turn.key not in run.state.heard.seen]
+    turns = [turn for turn in turns if turn.key not in run.state.turns.seen]
     waiting = [turn for turn in turns if turn.role is None]
     run.unknown_roles = tuple(sorted({turn.actor.login for turn in waiting}))
     accepted, refused = list[Turn](), list[Turn]()
@@ -235,9 +235,9 @@ async def journal_turns(run: ThreadRun) -> None:
             refused.append(turn)  # refused last, so that nobody who may speak waits for the reactions
         elif turn.role is not None:
             await _journal_turn(run, replace(turn, waits=_oldest_waiting(run.state, waiting)))
-            waiting += [turn] if turn.key not in run.state.heard.seen else []
+            waiting += [turn] if turn.key not in run.state.turns.seen else []
     since = _oldest_waiting(run.state, waiting)
-    run.defer(*(_heard(replace(turn, waits=since)) for turn in accepted))
+    run.defer(*(_turn_note(replace(turn, waits=since)) for turn in accepted))
     for turn in refused:
         await _refuse(run, replace(turn, waits=since))
     if not turns and run.state.stage in _INTERRUPTED and run.dialogue.is_retry():
@@ -253,7 +253,7 @@ def _unedited_requests(state: ThreadState) -> frozenset[str]:
 
 async def _journal_edit(run: ThreadRun, turn: Turn) -> None:
     """Add the new text of a request that was edited while it is planned: people expect the edit to count."""
-    if run.state.stage is not Stage.PLANNING or turn.version in run.state.heard.seen or not run.may_ask(turn):
+    if run.state.stage is not Stage.PLANNING or turn.version in run.state.turns.seen or not run.may_ask(turn):
         return
     said = JournaledTurn.of(replace(turn, key=turn.version, text=reply_text.edited_request(turn.text)))
     await run.append(Noted(said=said))
@@ -270,13 +270,13 @@ def require_known_roles(run: ThreadRun) -> None:
 async def begin_kept_turn(run: ThreadRun) -> None:
     """Begin a request with the oldest turn that was kept while approved work ran."""
     kept = run.state.request.kept_turns[0]
-    return await _begin(run, replace(kept.said, waits=None), kept.beside)
+    return await _begin(run, replace(kept.said, waits=None), kept.hidden_elsewhere)
 
 
 def _oldest_waiting(state: ThreadState, waiting: Sequence[Turn]) -> str | None:
     """Return the time of the oldest waiting turn, "" if none waits any more, or None if none waited before either."""
     oldest = min((turn.at for turn in waiting), default=None)
-    return oldest.isoformat() if oldest else "" if state.heard.waiting_since else None
+    return oldest.isoformat() if oldest else "" if state.turns.waiting_since else None
 
 
 def _may_speak(run: ThreadRun, turn: Turn) -> bool:
@@ -287,9 +287,9 @@ def _may_speak(run: ThreadRun, turn: Turn) -> bool:
 async def _refuse(run: ThreadRun, turn: Turn) -> None:
     """Note a turn that its author may not say. The first few of a day get a reaction."""
     day = f"{turn.at:%Y-%m-%d}"
-    if run.state.heard.refusals.get((day, turn.actor.id), 0) < SIGNS_A_DAY:
+    if run.state.turns.refusals.get((day, turn.actor.id), 0) < SIGNS_A_DAY:
         await run.dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
-    run.defer(replace(_heard(turn), refused=day))
+    run.defer(replace(_turn_note(turn), refused=day))
 
 
 async def _journal_turn(run: ThreadRun, turn: Turn) -> None:
@@ -297,21 +297,21 @@ async def _journal_turn(run: ThreadRun, turn: Turn) -> None:
     command = _parse_command(run, turn)
     await run.dialogue.acknowledge(turn, Acknowledgment.SEEN)
     if run.settings.refusal:
-        await _note(run, _heard(turn, configuration_error(run.settings.refusal)))
+        await _note(run, _turn_note(turn, configuration_error(run.settings.refusal)))
         return
     match command:
         case _ if run.state.stage is Stage.ASKED and may_be_answer(run.state, turn) and not _is_command(command):
             pass  # it may be the answer; if not, it is taken in once the question is answered
         case None if not turn.mark and run.state.stage in PLAN_MAY_BE_SHOWN and (line := undecided_line(turn.text)):
-            await _note(run, _heard(turn, reply_text.no_decision(line, run.settings.mention)))
+            await _note(run, _turn_note(turn, reply_text.no_decision(line, run.settings.mention)))
         case None:
             await _request(run, turn, turn.text)
         case Command(Verb.APPROVE | Verb.REJECT) if _is_explained(run.state, turn):
-            run.defer(_heard(turn))
+            run.defer(_turn_note(turn))
         case Command() | UnknownCommand() if why := _refusal(turn, command):
-            await _note(run, _heard(turn, why))
+            await _note(run, _turn_note(turn, why))
         case UnknownCommand():
-            await _note(run, _heard(turn, reply_text.did_you_mean(command.line, command.nearest)))
+            await _note(run, _turn_note(turn, reply_text.did_you_mean(command.line, command.nearest)))
         case Command():
             await _command(run, turn, command)
 
@@ -331,9 +331,9 @@ def _refusal(turn: Turn, command: Command | UnknownCommand) -> str:
 
 def _asked_already(state: ThreadState, mark: Turn) -> bool:
     """Return whether a label or assignment came with the issue's own accepted words, so that both are one turn."""
-    if state.heard.opening_accepted is None:
+    if state.turns.opening_accepted is None:
         return False
-    journaled_at, said_at = state.heard.opening_accepted
+    journaled_at, said_at = state.turns.opening_accepted
     return mark.at <= max(journaled_at, said_at + OPENING_SPAN)
 
 
@@ -358,20 +358,20 @@ async def _request(run: ThreadRun, turn: Turn, text: str) -> None:
     if Move.REQUESTED in TRANSITIONS[stage] and not (stage is Stage.ASKED and run.state.has_approved_work):
         await _begin(run, request, beside)
     else:
-        await run.append(Noted(said=request, beside=beside, kept=stage is not Stage.PLANNING))
+        await run.append(Noted(said=request, hidden_elsewhere=beside, kept=stage is not Stage.PLANNING))
 
 
 async def _refuse_over_quota(run: ThreadRun, turn: Turn) -> None:
     """Refuse a request beyond its author's quota: with a comment once a day on each thread, then with reactions."""
     day = f"{turn.at:%Y-%m-%d}"
-    refusals = run.state.heard.over_quota.get((day, turn.actor.id), 0)
+    refusals = run.state.turns.over_quota.get((day, turn.actor.id), 0)
     if refusals:
         if refusals <= SIGNS_A_DAY:
             await run.dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
-        run.defer(replace(_heard(turn), quota=day))
+        run.defer(replace(_turn_note(turn), quota=day))
     else:
-        owes = reply_text.quota_reached(turn.actor.login, run.settings.ask_per_day, run.settings.mention)
-        await _note(run, replace(_heard(turn, owes), quota=day))
+        text = reply_text.quota_reached(turn.actor.login, run.settings.ask_per_day, run.settings.mention)
+        await _note(run, replace(_turn_note(turn, text), quota=day))
 
 
 async def _begin(run: ThreadRun, said: JournaledTurn, beside: Hidden | None = None) -> None:
@@ -397,16 +397,16 @@ async def _command(run: ThreadRun, turn: Turn, command: Command) -> None:
         case Verb.RETRY if may_retry and run.state.stage in _INTERRUPTED:
             await run.append(_resume_move(run.state, JournaledTurn.of(turn)))
         case Verb.BUDGET if is_allowed:
-            owes = reply_text.budget_raised(command.argument)
-            await _note(run, replace(_heard(turn, owes), budget_usd=float(command.argument)))
+            text = reply_text.budget_raised(command.argument)
+            await _note(run, replace(_turn_note(turn, text), budget_usd=float(command.argument)))
         case Verb.MODE if is_allowed:
             await _mode(run, turn, command.argument)
         case Verb.APPROVE | Verb.REJECT if turn.key.startswith("review"):
-            await _note(run, _heard(turn, reply_text.DECIDE_IN_A_COMMENT))
+            await _note(run, _turn_note(turn, reply_text.DECIDE_IN_A_COMMENT))
         case verb:
             is_counted = verb in {Verb.APPROVE, Verb.REJECT} and _is_already_counted(run.state, turn)
             reply = _command_reply(verb, run.state, mention=run.settings.mention, is_allowed=is_allowed)
-            await _note(run, _heard(turn, "" if is_counted else reply))
+            await _note(run, _turn_note(turn, "" if is_counted else reply))
 
 
 async def _is_plan_gone(run: ThreadRun) -> bool:
@@ -420,11 +420,11 @@ async def _is_plan_gone(run: ThreadRun) -> bool:
 async def _end_work(run: ThreadRun, turn: Turn, verb: Verb) -> None:
     """Stop what is under way, or have approved work end with what is there."""
     if verb is Verb.FINISH:
-        owes = reply_text.work_finishing(turn.actor.login)
-        await _note(run, replace(_heard(turn, owes), finish=run.state.gate.ask))
+        text = reply_text.work_finishing(turn.actor.login)
+        await _note(run, replace(_turn_note(turn, text), finish=run.state.gate.ask))
     else:
-        owes = reply_text.work_stopped(turn.actor.login, run.settings.mention)
-        await run.append(Stopped(said=JournaledTurn.of(turn), owes=owes))
+        text = reply_text.work_stopped(turn.actor.login, run.settings.mention)
+        await run.append(Stopped(said=JournaledTurn.of(turn), text_to_post=text))
 
 
 async def _mode(run: ThreadRun, turn: Turn, name: str) -> None:
@@ -435,11 +435,11 @@ async def _mode(run: ThreadRun, turn: Turn, name: str) -> None:
         mode = next_mode(Mode.PLAN, bypass_available=bypass)
     working = [Mode.DEFAULT, Mode.ACCEPT_EDITS, *([Mode.BYPASS] if bypass else [])]
     if mode in working:
-        await _note(run, replace(_heard(turn, reply_text.mode_chosen(Mode(mode))), mode=str(mode)))
+        await _note(run, replace(_turn_note(turn, reply_text.mode_chosen(Mode(mode))), mode=str(mode)))
     elif name == Mode.PLAN:
-        await _note(run, _heard(turn, reply_text.plan_mode_stays(working)))
+        await _note(run, _turn_note(turn, reply_text.plan_mode_stays(working)))
     else:
-        await _note(run, _heard(turn, reply_text.did_you_mean(f"mode {name}", f"mode {Mode.ACCEPT_EDITS}")))
+        await _note(run, _turn_note(turn, reply_text.did_you_mean(f"mode {name}", f"mode {Mode.ACCEPT_EDITS}")))
 
 
 def _is_already_counted(state: ThreadState, turn: Turn) -> bool:
@@ -469,27 +469,27 @@ def _command_reply(verb: Verb, state: ThreadState, *, mention: str, is_allowed: 
             return reply_text.help_text(mention)
 
 
-async def _note(run: ThreadRun, note: Heard) -> None:
+async def _note(run: ThreadRun, note: OtherTurn) -> None:
     """Note a turn that makes no move. If it is owed a reply, journal it now, before the reply is posted.
 
     Otherwise it is journaled with the next entry, such as the decision that it led to. A person who was answered
     ANSWERS_A_DAY times is told so once, and then owed no reply for the rest of the day.
     """
     answers = _answers_today(run.state, note.said)
-    if note.owes and answers >= ANSWERS_A_DAY:
+    if note.text_to_post and answers >= ANSWERS_A_DAY:
         reached = reply_text.answers_reached(note.said.actor.login, answers, run.settings.mention)
-        note = replace(note, owes=reached if answers == ANSWERS_A_DAY else "")
+        note = replace(note, text_to_post=reached if answers == ANSWERS_A_DAY else "")
     run.defer(note)
-    if note.owes:
+    if note.text_to_post:
         await run.flush()
 
 
 def _answers_today(state: ThreadState, said: JournaledTurn) -> int:
-    return state.heard.answered.get(said.day_and_author, 0)
+    return state.turns.answered.get(said.day_and_author, 0)
 
 
-def _heard(turn: Turn, owes: str = "") -> Heard:
-    return Heard(said=JournaledTurn.of(turn), owes=owes)
+def _turn_note(turn: Turn, text: str = "") -> OtherTurn:
+    return OtherTurn(said=JournaledTurn.of(turn), text_to_post=text)
 
 
 def _resume_move(state: ThreadState, turn: JournaledTurn | None = None) -> Resumed | Retried:

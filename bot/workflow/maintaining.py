@@ -26,9 +26,9 @@ from bot.core.gate import ON_ENTER, TRANSITIONS, Move, Stage
 from bot.core.maintenance import CheckResult, Occurrence, ScheduledTask, TaskFinding
 from bot.core.markdown.elements import code, fenced_block
 from bot.core.moves import Closed, JournaledTurn, Requested
-from bot.core.notes import FindingOffered, Heard, OccurrenceDue, OccurrenceEnded, PullRequestEnded, TaskChanged
+from bot.core.notes import FindingOffered, OccurrenceDue, OccurrenceEnded, OtherTurn, PullRequestEnded, TaskChanged
 from bot.core.reply_text import tracking_title
-from bot.core.thread.entry_step import NEVER
+from bot.core.thread import NEVER
 from bot.core.thread.state import ThreadState
 from bot.core.turn import Actor, ActorKind, Turn
 from bot.ports import Toolhost
@@ -318,9 +318,9 @@ async def request_fix(run: ThreadRun) -> None:
         return
     head, now = run.location.base, run.clock.now()
     key = turn_key(head)
-    if turns_begun(run.state.heard.seen) == MOST_TURNS:
-        owes = stop_text(red, run.settings.mention)
-        await run.note(Heard(said=JournaledTurn(key, _bot(run), "", now), owes=owes))
+    if turns_begun(run.state.turns.seen) == MOST_TURNS:
+        text = stop_text(red, run.settings.mention)
+        await run.note(OtherTurn(said=JournaledTurn(key, _bot(run), "", now), text_to_post=text))
         await post_replies(run)
         return
     text = request_text(head, red, as_data(report))
@@ -332,7 +332,7 @@ async def request_fix(run: ThreadRun) -> None:
 def _may_request_fix(run: ThreadRun) -> bool:
     """Return whether red checks may become a turn of the thread now, without asking GitHub."""
     at_rest = run.state.stage not in ON_ENTER and Move.REQUESTED in TRANSITIONS[run.state.stage]
-    place, settings, seen = run.location, run.settings, run.state.heard.seen
+    place, settings, seen = run.location, run.settings, run.state.turns.seen
     may = settings.fix_checks and not settings.refusal and bool(place.branch) and may_begin(place.base, seen)
     return may and at_rest and not run.state.request.kept_turns
 
@@ -346,7 +346,7 @@ async def _read_red(run: ThreadRun) -> tuple[Sequence[CheckRun], str]:
         checked = await run.checks.read(run.location.thread)
         if checked is None or checked.head != run.location.base or not (red := checks_to_fix(checked)):
             return (), ""
-        needed = turns_begun(run.state.heard.seen) < MOST_TURNS
+        needed = turns_begun(run.state.turns.seen) < MOST_TURNS
         return red, await run.checks.report(checked.head, red) if needed else ""
     except PlangateError as error:
         _log.warning("the checks of #%s cannot be read: %s", run.location.thread, error)

@@ -10,8 +10,8 @@ from bot.core.comment import EXECUTION_OVER
 from bot.core.errors import PlangateError
 from bot.core.gate import AT_WORK, Stage
 from bot.core.moves import Answered, Published, Stopped
-from bot.core.notes import Folded, Heard, Noticed, Told
-from bot.core.thread.heard import UnpostedText
+from bot.core.notes import Folded, Noticed, OtherTurn, TextPosted
+from bot.core.thread.turns import UnpostedText
 from bot.core.transcript import all_messages, todos_of
 from bot.core.turn import Acknowledgment
 from bot.workflow.main_session import checkout, end_stopped_planning, read_transcript, work_session
@@ -25,13 +25,13 @@ from bot.workflow.thread_run import ThreadRun
 
 async def post_replies(run: ThreadRun) -> None:
     """Post the replies to turns that this check journaled. If another process journaled a turn first, it replies."""
-    mine, texts = run.journal.own, run.state.heard.unposted_texts
-    await _post(run, [text for text in texts if isinstance(text.event, Heard) and text.n in mine])
+    mine, texts = run.journal.own, run.state.turns.unposted_texts
+    await _post(run, [text for text in texts if isinstance(text.event, OtherTurn) and text.n in mine])
 
 
 async def post_outcomes(run: ThreadRun) -> None:
     """Post what moves owe, and abandoned replies. Raises Conflict if another check takes the thread over first."""
-    if not (texts := run.state.heard.texts_to_post(run.clock.now())):
+    if not (texts := run.state.turns.texts_to_post(run.clock.now())):
         return
     await run.take_over()
     if run.state.stage not in AT_WORK:
@@ -52,8 +52,8 @@ async def _post(run: ThreadRun, texts: Iterable[UnpostedText]) -> None:
         if isinstance(event, Answered) and event.review is not None:
             await run.dialogue.review(event.review, unposted.n)
         else:
-            await run.dialogue.post(f"{event.owes}\n\n{progress}".rstrip(), unposted.n)
-        run.defer(Told(answers=unposted.n))
+            await run.dialogue.post(f"{event.text_to_post}\n\n{progress}".rstrip(), unposted.n)
+        run.defer(TextPosted(answers=unposted.n))
 
 
 async def _progress_so_far(run: ThreadRun) -> str:
@@ -78,7 +78,7 @@ async def notice_void_plan(run: ThreadRun) -> None:
         await _fold_void_plans(run)
     if (voided := run.state.plan.voided) is None or not voided.folded:
         return
-    await _answer_approval(run, voided.since, owes=reply_text.void_plan(run.state.plan.current))
+    await _answer_approval(run, voided.since, text=reply_text.void_plan(run.state.plan.current))
 
 
 async def _fold_void_plans(run: ThreadRun) -> None:
@@ -95,8 +95,8 @@ async def notice_configuration_error(run: ThreadRun) -> None:
     """Answer people who approve a plan while the configuration has a mistake, so that none takes effect."""
     if run.state.stage is not Stage.AWAITING_APPROVAL:
         return
-    owes = reply_text.approval_on_hold(run.state.plan.current, run.settings.refusal)
-    await _answer_approval(run, None, owes=owes)
+    text = reply_text.approval_on_hold(run.state.plan.current, run.settings.refusal)
+    await _answer_approval(run, None, text=text)
 
 
 async def notice_without_journal(run: ThreadRun, text: str) -> None:
@@ -108,12 +108,12 @@ async def notice_without_journal(run: ThreadRun, text: str) -> None:
         await run.dialogue.post(text, 0)  # entries count from 1
 
 
-async def _answer_approval(run: ThreadRun, since: datetime | None, *, owes: str) -> None:
+async def _answer_approval(run: ThreadRun, since: datetime | None, *, text: str) -> None:
     """Post a text once if somebody approved since `since`, or since the plan was shown."""
     plan, onto, begun = run.state.plan, run.state.request.onto, run.state.approval.work_begun_lines
-    if owes in plan.posted_notices:
+    if text in plan.posted_notices:
         return
     live = await run.dialogue.snapshot(plan.current, plan.comment, onto=onto, begun=begun)
     if approval_attempts(live, run.policy, since or live.shown.since):
-        await run.note(Noticed(owes=owes))
+        await run.note(Noticed(text_to_post=text))
         await post_outcomes(run)

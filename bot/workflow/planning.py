@@ -80,8 +80,8 @@ async def _imported_classes(run: ThreadRun, contract: Contract) -> Further:
 
 async def stop_move(run: ThreadRun) -> Stopped | None:
     """Return the move that stops planning if the thread was closed after the last request, else None."""
-    if await run.dialogue.closed_since(run.state.heard.last_request_at):
-        return Stopped(owes=reply_text.thread_closed(run.settings.mention))
+    if await run.dialogue.closed_since(run.state.turns.last_request_at):
+        return Stopped(text_to_post=reply_text.thread_closed(run.settings.mention))
     return None
 
 
@@ -179,7 +179,7 @@ def _answer(run: ThreadRun, session: Session, ended: Ended) -> Answered:
     pull = run.location.pull
     reviewed = pull and (run.state.request.base if run.location.branch else pull.head)
     review = reviewed and submitted_review(session.history, session.context.folder, reviewed)
-    return Answered(answer=ended.text, owes=review.text if review else ended.text, review=review or None)
+    return Answered(answer=ended.text, text_to_post=review.text if review else ended.text, review=review or None)
 
 
 async def _record_targets(run: ThreadRun, plan: PlanDocument) -> PlanDocument:

@@ -53,7 +53,7 @@ async def hindrance_move(run: ThreadRun) -> Failed | None:
     found = obstacles(facts, branch, is_new=not (run.location.branch or state.request.onto))
     if not found:
         return None
-    return Failed(detail=" ".join(found), owes=reply_text.cannot_publish(found, run.settings.mention))
+    return Failed(detail=" ".join(found), text_to_post=reply_text.cannot_publish(found, run.settings.mention))
 
 
 async def publish_work(run: ThreadRun) -> MoveEvent | None:
@@ -125,8 +125,8 @@ async def _ensure_pull_request(run: ThreadRun, work: PushedWork, verdict: Verdic
     receipt = await _issue_receipt(run, work)
     pull = await run.pulls.ensure(_pull(run, work, verdict, receipt=receipt))
     if pull is None:
-        owes = comment.outcome(Stage.DONE, branch=work.branch)
-        return Delivered(branch=work.branch, commit=work.commit, paths=work.paths, owes=owes, digest=digest)
+        text = comment.outcome(Stage.DONE, branch=work.branch)
+        return Delivered(branch=work.branch, commit=work.commit, paths=work.paths, text_to_post=text, digest=digest)
     if not await _carry_out(run):
         return None
     texts = [pull_text.pull_request_ready(pull), *([_operations_report(run.state)] if plan.operations else [])]
@@ -137,7 +137,7 @@ async def _ensure_pull_request(run: ThreadRun, work: PushedWork, verdict: Verdic
         paths=work.paths,
         pull_request=pull.url,
         pull_number=pull.number,
-        owes="\n\n".join(texts),
+        text_to_post="\n\n".join(texts),
         reviews=tuple(key for key in asked if key.startswith("review-")),
         digest=digest,
     )
@@ -291,7 +291,7 @@ async def _finish_operations(run: ThreadRun) -> Delivered | None:
     if not await _carry_out(run):
         return None
     commit, digest = run.state.request.base, run.state.plan.current.digest
-    return Delivered(branch="", commit=commit, owes=_operations_report(run.state), digest=digest)
+    return Delivered(branch="", commit=commit, text_to_post=_operations_report(run.state), digest=digest)
 
 
 def _operations_report(state: ThreadState) -> str:

@@ -19,7 +19,7 @@ from bot.core.gate import ANSWERS, AT_WORK, PLAN_MAY_BE_SHOWN, TRANSITIONS, Even
 from bot.core.maintenance import ScheduledTask
 from bot.core.moves import Drifted, Entry, Failed, Limited, ModeChange
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
-from bot.core.notes import Heard, Note, OccurrenceDue, OccurrenceEnded, Taken, Told
+from bot.core.notes import Note, OccurrenceDue, OccurrenceEnded, OtherTurn, Taken, TextPosted
 from bot.core.paths import Further
 from bot.core.secrets.redaction import Redactor
 from bot.core.thread.state import ThreadState, apply_pending, fold_entries
@@ -386,18 +386,18 @@ class ThreadRun:
 
     def failure_move(self, detail: str) -> Failed:
         """Return the move that ends work as failed, and tells people why."""
-        return Failed(detail=detail, owes=self.outcome_text(Stage.FAILED, detail))
+        return Failed(detail=detail, text_to_post=self.outcome_text(Stage.FAILED, detail))
 
     def limit_move(self, detail: str) -> Limited:
         """Return the move that ends work at a limit, and tells people which."""
-        return Limited(detail=detail, owes=self.outcome_text(Stage.LIMIT, detail))
+        return Limited(detail=detail, text_to_post=self.outcome_text(Stage.LIMIT, detail))
 
     def drift_move(self, detail: str, pull_request: int = 0) -> Drifted:
         """Return the move that ends a plan as stale, and tells people why.
 
         `pull_request` is the number of one that was made from the plan already; 0 for none.
         """
-        return Drifted(detail=detail, apart=pull_request, owes=self.outcome_text(Stage.STALE, detail))
+        return Drifted(detail=detail, branch_suffix=pull_request, text_to_post=self.outcome_text(Stage.STALE, detail))
 
     def outcome_text(self, stage: Stage, detail: str) -> str:
         """Return how a request ended, with what people can say next."""
@@ -429,10 +429,10 @@ def _people(event: moves.MoveEvent) -> tuple[str, ...]:
 def _is_journaled(state: ThreadState, new: Note) -> bool:
     """Return whether the journal already holds this turn, posted text, occurrence, or end of an occurrence."""
     match new:
-        case Heard():
-            return new.said.key in state.heard.seen
-        case Told():
-            return all(unposted.n != new.answers for unposted in state.heard.unposted_texts)
+        case OtherTurn():
+            return new.said.key in state.turns.seen
+        case TextPosted():
+            return all(unposted.n != new.answers for unposted in state.turns.unposted_texts)
         case OccurrenceDue():
             return state.task is not None and state.task.outcome_of(new.key) is not None
         case OccurrenceEnded():

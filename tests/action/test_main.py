@@ -20,19 +20,18 @@ from bot.core.events import JournalEvent
 from bot.core.gate import Stage, Thread
 from bot.core.moves import Failed, JournaledTurn, Noted
 from bot.core.names import ThreadAddress
-from bot.core.notes import Heard
-from bot.core.thread.costs import CostState
-from bot.core.thread.heard import HeardState, UnpostedText
+from bot.core.notes import OtherTurn
 from bot.core.thread.request import RequestState
 from bot.core.thread.state import ThreadState
-from bot.core.thread.work import WorkState
+from bot.core.thread.turns import TurnState, UnpostedText
+from bot.core.thread.work import CostState, WorkState
 from bot.core.turn import Actor
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 EARLIER = NOW - timedelta(hours=1)
 LATELY = NOW - timedelta(minutes=1)
 SAID = JournaledTurn("t", Actor(7, "ada"), "More.", EARLIER)
-READY, HELP = Failed(owes="No."), Heard(said=SAID, owes="Help.")
+READY, HELP = Failed(text_to_post="No."), OtherTurn(said=SAID, text_to_post="Help.")
 
 
 def at(number: int, owner: str = "o") -> ThreadAddress:
@@ -44,9 +43,9 @@ def standing(stage: Stage, **facts: Any) -> ThreadState:
     return ThreadState(Thread(stage=stage), 1, **facts)
 
 
-def owed(event: JournalEvent, when: datetime) -> HeardState:
+def owed(event: JournalEvent, when: datetime) -> TurnState:
     """Return a text that is owed to people since that time."""
-    return HeardState(unposted_texts=(UnpostedText(1, when, event),))
+    return TurnState(unposted_texts=(UnpostedText(1, when, event),))
 
 
 @dataclass
@@ -172,16 +171,16 @@ LEFT: dict[str, tuple[ThreadState, bool]] = {
     "what this job took in": (standing(Stage.PLANNING, work=WorkState(run="9")), True),
     "a plan that waits": (standing(Stage.AWAITING_APPROVAL, work=WorkState(run="8")), True),
     "nothing to do": (standing(Stage.FAILED, work=WorkState(run="7")), False),
-    "an outcome to be told": (standing(Stage.FAILED, work=WorkState(run="7"), heard=owed(READY, LATELY)), True),
+    "an outcome to be told": (standing(Stage.FAILED, work=WorkState(run="7"), turns=owed(READY, LATELY)), True),
     "an outcome that somebody is about to tell": (
-        standing(Stage.FAILED, work=WorkState(run="8"), heard=owed(READY, LATELY)),
+        standing(Stage.FAILED, work=WorkState(run="8"), turns=owed(READY, LATELY)),
         False,
     ),
     "a reply that somebody is about to give": (
-        standing(Stage.DONE, work=WorkState(run="7"), heard=owed(HELP, LATELY)),
+        standing(Stage.DONE, work=WorkState(run="7"), turns=owed(HELP, LATELY)),
         False,
     ),
-    "a reply that was left behind": (standing(Stage.DONE, work=WorkState(run="7"), heard=owed(HELP, EARLIER)), True),
+    "a reply that was left behind": (standing(Stage.DONE, work=WorkState(run="7"), turns=owed(HELP, EARLIER)), True),
     "a turn that was kept": (
         standing(
             Stage.IN_REVIEW, work=WorkState(run="7"), request=RequestState(kept_turns=(Noted(said=SAID, kept=True),))

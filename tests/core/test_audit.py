@@ -28,7 +28,7 @@ from bot.core.moves import (
     Stopped,
     Withdrawn,
 )
-from bot.core.notes import Heard, Operated, Spent, Told
+from bot.core.notes import Operated, OtherTurn, Spent, TextPosted
 from bot.core.question import Grant
 from bot.core.reporting import AuditRow, audit_rows
 from tests.core.receipt_story import COMMIT, NOW, PLAN, STORY, WILL, entries_of, evidence
@@ -68,11 +68,11 @@ def test_a_story() -> None:
 @every_row(
     ("event", "told"),
     (
-        (Heard(said=SAID, refused="2026-11-20"), ("refused", "will (id 7)", "", "may not ask")),
-        (Heard(said=SAID, quota="2026-11-20"), ("refused", "will (id 7)", "", "over the daily quota")),
-        (Heard(said=SAID, budget_usd=12.5), ("budget_set", "will (id 7)", "", "$12.50")),
-        (Heard(said=SAID, mode="acceptEdits"), ("mode_set", "will (id 7)", "", "acceptEdits")),
-        (Heard(said=SAID, finish=4), ("finish_asked", "will (id 7)", "", "")),
+        (OtherTurn(said=SAID, refused="2026-11-20"), ("refused", "will (id 7)", "", "may not ask")),
+        (OtherTurn(said=SAID, quota="2026-11-20"), ("refused", "will (id 7)", "", "over the daily quota")),
+        (OtherTurn(said=SAID, budget_usd=12.5), ("budget_set", "will (id 7)", "", "$12.50")),
+        (OtherTurn(said=SAID, mode="acceptEdits"), ("mode_set", "will (id 7)", "", "acceptEdits")),
+        (OtherTurn(said=SAID, finish=4), ("finish_asked", "will (id 7)", "", "")),
         (permission(Grant.ONCE), ("permitted", "maya", "", "Bash curl x (once)")),
         (permission(Grant.PLAN), ("permitted", "maya", "", "Bash curl x (plan)")),
         (permission(Grant.NO), ("denied", "maya", "", "Bash curl x (no)")),
@@ -92,7 +92,7 @@ def test_a_story() -> None:
         (Published(branch="b", commit=COMMIT, pull_request="u", pull_number=3), ("pushed", "", COMMIT, "u")),
         (Delivered(branch="b", commit=COMMIT), ("pushed", "", COMMIT, "b")),
         (Operated(digest=PLAN.digest, operation=0, outcome="done", seen=""), ("operated", "", "", "done")),
-        (Answered(owes="Yes."), ("answered", "", "", "")),
+        (Answered(text_to_post="Yes."), ("answered", "", "", "")),
         (Closed(), ("closed", "", "", "")),
         (Spent(cost_usd=0.5), ("spent", "", "", "")),
     ),
@@ -105,7 +105,13 @@ def test_every_event(event: JournalEvent, told: tuple[str, str, str, str]) -> No
 
 
 @pytest.mark.parametrize(
-    "event", (Told(answers=1), Proposed(shown="c"), Heard(said=SAID), Instructed(call="c", session="s", reply="Yes."))
+    "event",
+    (
+        TextPosted(answers=1),
+        Proposed(shown="c"),
+        OtherTurn(said=SAID),
+        Instructed(call="c", session="s", reply="Yes."),
+    ),
 )
 def test_what_decides_nothing_has_no_row(event: JournalEvent) -> None:
     """An export is about decisions and money."""

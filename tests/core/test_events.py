@@ -9,7 +9,7 @@ from bot.core.codec import encode
 from bot.core.errors import Broken
 from bot.core.events import decode_event
 from bot.core.moves import JournaledTurn, Rejected
-from bot.core.notes import Heard, Unknown
+from bot.core.notes import OtherTurn, Unknown
 from bot.core.plan import Hidden
 from bot.core.transcript import Json
 from bot.core.turn import Actor, ActorKind, Turn
@@ -85,8 +85,8 @@ def test_what_is_kept_of_a_turn() -> None:
     turn = Turn("t1", Actor(7, "ada", ActorKind.BOT), "Fix it.", at, foreign=True, editors=(3,), hidden=("<!-- a -->",))
     kept = JournaledTurn.of(turn)
     assert kept.hidden == Hidden(1, ("<!-- a -->",))
-    event = decode_event("heard", encode(Heard(said=kept)))
-    assert event == Heard(said=kept)
+    event = decode_event("heard", encode(OtherTurn(said=kept)))
+    assert event == OtherTurn(said=kept)
     assert kept.actor == Actor(7, "ada")
 
 

@@ -13,7 +13,7 @@ from bot.core.errors import Broken
 from bot.core.events import decode_event
 from bot.core.moves import Outgrew, Planned, Proposed, Published, Rejected
 from bot.core.names import CommitId
-from bot.core.notes import Told
+from bot.core.notes import TextPosted
 from bot.core.pull_text import PullOrigin, pull_body
 from bot.core.receipt import (
     PREDICATE_TYPE,
@@ -87,7 +87,7 @@ def test_what_a_receipt_says() -> None:
 @pytest.mark.req("RC5")
 def test_later_entries_change_nothing() -> None:
     """What was said while the receipt was being made is in no receipt, so that a second one equals the first."""
-    later = (*STORY, Told(answers=3))
+    later = (*STORY, TextPosted(answers=3))
     assert canonical_statement(statement_of(*later)) == canonical_statement(statement_of())
 
 

@@ -14,9 +14,9 @@ REVIEW = Review("Not yet.", (FOUND, ReviewFinding("b.py", 1, Severity.LOW, "Why?
 def test_the_journal_keeps_it() -> None:
     """What is written is read back, in the entry of an answer too; an answer without one stays as it was."""
     assert decode(Review, encode(REVIEW)) == REVIEW
-    entry = Answered(owes="x", review=REVIEW)
+    entry = Answered(text_to_post="x", review=REVIEW)
     assert decode_event(Move.ANSWERED, encode(entry)) == entry
-    assert "review" not in encode(Answered(owes="x"))
+    assert "review" not in encode(Answered(text_to_post="x"))
 
 
 def test_it_reads_as_one_text() -> None:

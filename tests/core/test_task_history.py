@@ -109,7 +109,7 @@ def test_entries_without_a_task_are_nothing() -> None:
     (
         (Rejected(by=("ada", "maya")), "rejected by ada, maya"),
         (Rejected(), "rejected"),
-        (Answered(answer="x", owes="x"), "nothing to change, see the answer below"),
+        (Answered(answer="x", text_to_post="x"), "nothing to change, see the answer below"),
         (Failed(detail="no network"), "failed: no network"),
         (Failed(), "failed"),
         (Stopped(), "stopped"),

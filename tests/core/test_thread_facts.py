@@ -29,9 +29,9 @@ from bot.core.moves import (
     Stopped,
 )
 from bot.core.names import CommitId
-from bot.core.notes import Explained, Folded, Heard, Note, Noticed, Prepared, Taken, Told, Unknown
+from bot.core.notes import Explained, Folded, Note, Noticed, OtherTurn, Prepared, Taken, TextPosted, Unknown
 from bot.core.plan import Hidden
-from bot.core.thread.entry_step import NEVER
+from bot.core.thread import NEVER
 from bot.core.thread.state import ThreadState, apply
 from bot.core.turn import Actor
 from bot.core.work import Consumption
@@ -46,7 +46,7 @@ PLANNED = Planned(plan=PLAN, digest=PLAN.digest)
 PROPOSED = Proposed(shown="c1", digest=PLAN.digest)
 APPROVED = Approved(by=("maya",), approved_at=NOW, digest=PLAN.digest)
 EXECUTED = Executed(summary="Done.", checks=(), digest=PLAN.digest)
-FAILED = Failed(detail="No.", owes="No.")
+FAILED = Failed(detail="No.", text_to_post="No.")
 
 
 def after(*events: MoveEvent | Note) -> ThreadState:
@@ -59,9 +59,9 @@ def after(*events: MoveEvent | Note) -> ThreadState:
     return state
 
 
-def heard(key: str = "t9", who: int = 7, **facts: object) -> Heard:
+def heard(key: str = "t9", who: int = 7, **facts: object) -> OtherTurn:
     """Return a command that somebody gave."""
-    return replace(Heard(said=replace(TURN, key=key, actor=Actor(who, f"u{who}"))), **facts)  # type: ignore[arg-type]
+    return replace(OtherTurn(said=replace(TURN, key=key, actor=Actor(who, f"u{who}"))), **facts)  # type: ignore[arg-type]
 
 
 @pytest.mark.req("PR5")
@@ -89,7 +89,7 @@ _STORIES: dict[str, MoveEvent] = {
     "executed": EXECUTED,
     "published": Published(branch="b", commit=MADE, pull_request="https://x/9", pull_number=9, digest=PLAN.digest),
     "delivered": Delivered(branch="b", commit=MADE, digest=PLAN.digest),
-    "answered": Answered(answer="Yes.", owes="Yes."),
+    "answered": Answered(answer="Yes.", text_to_post="Yes."),
     "rejected": Rejected(by=("maya",)),
     "drifted": Drifted(),
     "failed": FAILED,
@@ -142,9 +142,9 @@ def test_whose_words_are_planned_for(words: str, whose: set[int]) -> None:
 def test_a_round_is_finished_when_the_people_know() -> None:
     """An outcome that is owed is unposted: until it is told, the same request goes on instead of beginning anew."""
     owing = after(REQUESTED, _STORIES["answered"])
-    told = after(REQUESTED, _STORIES["answered"], Told(answers=2))
-    assert (owing.is_finished, [unposted.n for unposted in owing.heard.unposted_texts]) == (False, [2])
-    assert (told.is_finished, told.heard.unposted_texts) == (True, ())
+    told = after(REQUESTED, _STORIES["answered"], TextPosted(answers=2))
+    assert (owing.is_finished, [unposted.n for unposted in owing.turns.unposted_texts]) == (False, [2])
+    assert (told.is_finished, told.turns.unposted_texts) == (True, ())
 
 
 @pytest.mark.req("PR3")
@@ -202,7 +202,9 @@ def test_what_was_hidden_counts_once() -> None:
     own = replace(REQUESTED, said=replace(TURN, hidden=Hidden.of(("a",))))
     noted = Noted(said=replace(TURN, key="t2", hidden=Hidden.of(("b",))))
     assert after(own, noted).request.hidden == Hidden(2, ("a", "b"))
-    assert after(own, replace(noted, beside=Hidden.of(("a", "c")))).request.hidden == Hidden(3, ("b", "a", "c"))
+    assert after(own, replace(noted, hidden_elsewhere=Hidden.of(("a", "c")))).request.hidden == Hidden(
+        3, ("b", "a", "c")
+    )
 
 
 @pytest.mark.req("S9")
@@ -210,9 +212,9 @@ def test_strangers_count_from_the_request_on() -> None:
     """Words that may be a stranger's, said since the newest request, or in it, make it untrusted; older ones do not."""
     stranger = replace(TURN, key="t2", strangers=True)
     assert not after(REQUESTED, heard()).request.untrusted
-    assert after(REQUESTED, Heard(said=stranger)).request.untrusted
+    assert after(REQUESTED, OtherTurn(said=stranger)).request.untrusted
     assert after(replace(REQUESTED, said=replace(TURN, foreign=True))).request.untrusted
-    assert not after(REQUESTED, Heard(said=stranger), FAILED, REQUESTED).request.untrusted
+    assert not after(REQUESTED, OtherTurn(said=stranger), FAILED, REQUESTED).request.untrusted
 
 
 def test_the_first_set_up_of_a_request_counts() -> None:
@@ -227,28 +229,28 @@ def test_who_was_refused_or_asked_too_much() -> None:
     day = "2026-11-20"
     again = heard("t10", refused=day), heard("t11", refused=day), heard("t12", 8, refused=day)
     now = after(REQUESTED, *again, heard("t13", quota=day))
-    assert now.heard.refusals == {(day, 7): 2, (day, 8): 1}
-    assert now.heard.over_quota == {(day, 7): 1}
-    assert now.heard.requests == {(7, day, "t1")}
+    assert now.turns.refusals == {(day, 7): 2, (day, 8): 1}
+    assert now.turns.over_quota == {(day, 7): 1}
+    assert now.turns.requests == {(7, day, "t1")}
 
 
 def test_commands_that_were_answered_are_counted_by_day_and_author() -> None:
     """Those that were owed a reply, and those that started work again; no other turn."""
     day = "2026-11-20"
-    answered = replace(heard("t10"), owes="Help."), replace(heard("t11", 8), owes="Help.")
+    answered = replace(heard("t10"), text_to_post="Help."), replace(heard("t11", 8), text_to_post="Help.")
     stopped, retried = (kind(said=replace(TURN, key=key)) for kind, key in ((Stopped, "t13"), (Retried, "t14")))
     now = after(REQUESTED, *answered, heard("t12"), stopped, retried, Stopped(), Retried())
-    assert now.heard.answered == {(day, 7): 2, (day, 8): 1}
+    assert now.turns.answered == {(day, 7): 2, (day, 8): 1}
 
 
 def test_when_an_issues_own_words_were_accepted() -> None:
     """As a request, or as what was answered; not where they were refused, or beyond the quota."""
     issue = replace(TURN, key="issue")
-    assert after(replace(REQUESTED, said=issue)).heard.opening_accepted == (NOW, NOW)
-    assert after(Heard(said=issue, owes="Help.")).heard.opening_accepted == (NOW, NOW)
-    assert after(Heard(said=issue, owes="Enough.", quota="2026-11-20")).heard.opening_accepted is None
-    assert after(Heard(said=issue, refused="2026-11-20")).heard.opening_accepted is None
-    assert after(REQUESTED).heard.opening_accepted is None
+    assert after(replace(REQUESTED, said=issue)).turns.opening_accepted == (NOW, NOW)
+    assert after(OtherTurn(said=issue, text_to_post="Help.")).turns.opening_accepted == (NOW, NOW)
+    assert after(OtherTurn(said=issue, text_to_post="Enough.", quota="2026-11-20")).turns.opening_accepted is None
+    assert after(OtherTurn(said=issue, refused="2026-11-20")).turns.opening_accepted is None
+    assert after(REQUESTED).turns.opening_accepted is None
 
 
 def test_who_decided_last() -> None:
@@ -269,7 +271,7 @@ def test_a_plan_that_lost_its_force() -> None:
     assert void.plan.voided is not None
     assert (void.has_void_plan, void.plan.awaits_decision, void.plan.voided.folded) == (True, True, None)
     assert void.plan.voided.since == NOW + timedelta(hours=1)
-    noticed = after(*waits, Folded(folded=1, shown="c1"), Noticed(owes="No."))
+    noticed = after(*waits, Folded(folded=1, shown="c1"), Noticed(text_to_post="No."))
     assert noticed.plan.voided is not None
     assert (noticed.plan.voided.folded, noticed.plan.voided.noticed) == (1, True)
     assert noticed.plan.posted_notices == {"No."}

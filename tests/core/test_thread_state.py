@@ -12,11 +12,11 @@ from bot.core.errors import Broken, IllegalEvent
 from bot.core.events import decode_entries
 from bot.core.gate import ON_ENTER, Stage
 from bot.core.moves import Approved, Entry, Failed, JournaledTurn
-from bot.core.notes import Heard
+from bot.core.notes import OtherTurn
 from bot.core.plan import to_json
 from bot.core.receipt import receipt_statement
-from bot.core.thread.heard import LEFT_BEHIND
 from bot.core.thread.state import ThreadState, apply, apply_pending, fold_entries
+from bot.core.thread.turns import LEFT_BEHIND
 from bot.core.transcript import Json
 from bot.core.turn import Actor
 from tests.core.journal_histories import BEGAN, PLAN, histories
@@ -65,7 +65,7 @@ def test_generated_journals_lead_to_the_recorded_values() -> None:
 def test_a_journal_without_entries_is_a_thread_that_listens() -> None:
     """Nothing happened yet: no plan, nobody to ask, not finished."""
     empty = fold_entries(())
-    assert (empty.stage, empty.position, empty.is_finished, empty.heard.until) == (Stage.LISTENING, 0, False, None)
+    assert (empty.stage, empty.position, empty.is_finished, empty.turns.until) == (Stage.LISTENING, 0, False, None)
     with pytest.raises(Broken, match="no entry that is requested"):
         _ = empty.request.planning_session
     with pytest.raises(Broken, match="no entry that is planned"):
@@ -84,23 +84,23 @@ def test_a_move_that_the_gate_does_not_have_is_refused() -> None:
         fold_entries([Entry(1, BEGAN, "approved", {"by": [], "approved_at": BEGAN.isoformat(), "ask": 0})])
 
 
-def heard(minutes: int = 0, **facts: object) -> Heard:
+def heard(minutes: int = 0, **facts: object) -> OtherTurn:
     """Return a command that somebody gave."""
     said = JournaledTurn(f"t{minutes}", Actor(7, "ada"), "help", BEGAN + timedelta(minutes=minutes))
-    return Heard(said=said, **facts)  # type: ignore[arg-type]
+    return OtherTurn(said=said, **facts)  # type: ignore[arg-type]
 
 
 def test_what_is_pending_counts_and_is_not_written() -> None:
     """An entry that the journal does not have yet is part of the state; how many are written does not change."""
-    state = apply_pending(ThreadState(), heard(owes="Help."), BEGAN)
-    assert (state.position, state.written, [unposted.n for unposted in state.heard.unposted_texts]) == (1, 0, [1])
+    state = apply_pending(ThreadState(), heard(text_to_post="Help."), BEGAN)
+    assert (state.position, state.written, [unposted.n for unposted in state.turns.unposted_texts]) == (1, 0, [1])
 
 
 def test_a_reply_is_left_behind_after_a_while() -> None:
     """A reply is posted by whoever heard; only one that is owed for long is posted by a look."""
-    state = apply_pending(ThreadState(), heard(owes="Help."), BEGAN)
-    assert not state.heard.texts_to_post(BEGAN + LEFT_BEHIND)
-    assert [unposted.n for unposted in state.heard.texts_to_post(BEGAN + LEFT_BEHIND * 2)] == [1]
+    state = apply_pending(ThreadState(), heard(text_to_post="Help."), BEGAN)
+    assert not state.turns.texts_to_post(BEGAN + LEFT_BEHIND)
+    assert [unposted.n for unposted in state.turns.texts_to_post(BEGAN + LEFT_BEHIND * 2)] == [1]
 
 
 def test_a_reply_is_found_by_session_and_call() -> None:

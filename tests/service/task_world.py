@@ -158,7 +158,10 @@ class Process:
         async with self.open_run(address) as run:
             await run.read()
             if run.state.stage is Stage.PLANNING and self.world.random.random() < 0.8:
-                ends: list[MoveEvent] = [Failed(detail="the model is down"), Answered(answer="Nothing.", owes="")]
+                ends: list[MoveEvent] = [
+                    Failed(detail="the model is down"),
+                    Answered(answer="Nothing.", text_to_post=""),
+                ]
                 await run.append(self.world.random.choice(ends))
             return run.state
 

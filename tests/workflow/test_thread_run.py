@@ -55,7 +55,7 @@ async def test_a_second_writer_carries_no_verb_past_a_stop() -> None:
     assert verb.state == before
     assert await verb.has_moved()
     with pytest.raises(Conflict):
-        await verb.append(Answered(answer="Done.", owes="Done."))
+        await verb.append(Answered(answer="Done.", text_to_post="Done."))
 
 
 @pytest.mark.req("E4")
@@ -120,7 +120,7 @@ async def test_nothing_passes_the_fence_of_a_journal_that_was_set_back() -> None
 async def test_a_journal_that_was_set_back_never_catches_up() -> None:
     job = await set_back()
     with pytest.raises(Conflict):
-        await job.append(Answered(answer="Done.", owes="Done."))
+        await job.append(Answered(answer="Done.", text_to_post="Done."))
     with pytest.raises(Conflict):
         await job.note(SPENT)
     await job.read()

@@ -7,9 +7,9 @@ from bot.core import moves
 from bot.core.comment import work_begun_line
 from bot.core.gate import Move
 from bot.core.moves import Approved
-from bot.core.notes import Heard
+from bot.core.notes import OtherTurn
 from bot.core.question import Grant
-from bot.core.thread.entry_step import EntryStep, require_entry
+from bot.core.thread import EntryStep, require_entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class ApprovalState:
                 return replace(part, decision=PlanDecision(by or (), step.at))
             case moves.Instructed(grant=Grant.PLAN, tool=tool, subject=subject):
                 return replace(part, granted=part.granted | {(tool or "", subject or "")})
-            case Heard(mode=mode) if mode:
+            case OtherTurn(mode=mode) if mode:
                 return replace(part, chosen_mode=mode, mode_by=(event.said.actor.login,))
             case _:
                 return part

@@ -7,7 +7,7 @@ from bot.core import moves, notes
 from bot.core.errors import Refused
 from bot.core.gate import PLAN_MAY_BE_SHOWN, Move
 from bot.core.plan import PlanDocument
-from bot.core.thread.entry_step import EntryStep, require_entry
+from bot.core.thread import EntryStep, require_entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class PlanState:
             case notes.Folded(folded=folded, shown=shown):
                 voided = self.voided and replace(self.voided, folded=folded)
                 return replace(self, voided=voided, comment=shown or self.comment)
-            case notes.Noticed(owes=text):
+            case notes.Noticed(text_to_post=text):
                 voided = self.voided and replace(self.voided, noticed=True)
                 return replace(self, voided=voided, posted_notices=self.posted_notices | {text})
             case notes.Explained(reasons=reasons):

@@ -8,7 +8,7 @@ from bot.core.gate import Move
 from bot.core.moves import Asked, Instructed, Replied
 from bot.core.notes import Shown
 from bot.core.question import Asking
-from bot.core.thread.entry_step import NEVER, EntryStep, require_entry
+from bot.core.thread import NEVER, EntryStep, require_entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class QuestionState:
                 return replace(part, shown=event if event.ask == step.gate.ask else part.shown, comment=event.question)
             case Replied() if event.answers_planner:
                 text = " ".join(" ".join(question.text for question in part.asking.questions).split())
-                answer = PlannerAnswer(request, text, event.login, event.reply or "", event.edited, event.hands)
+                answer = PlannerAnswer(request, text, event.login, event.reply or "", event.edited, event.editors)
                 answers = (*part.planner_answers, answer)
                 return replace(part, replies=(event, *part.replies), planner_answers=answers)
             case Replied() | Instructed():

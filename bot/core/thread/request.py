@@ -10,7 +10,7 @@ from bot.core.moves import Executed, JournaledTurn, Noted, Requested
 from bot.core.names import CommitId, SessionId
 from bot.core.notes import Prepared
 from bot.core.plan import Hidden, PlanDocument
-from bot.core.thread.entry_step import NEVER, EntryStep, require_entry
+from bot.core.thread import NEVER, EntryStep, require_entry
 
 RequestEntry: TypeAlias = Requested | Noted
 """A request, or an addition to one."""
@@ -138,8 +138,8 @@ class RequestState:
     def hidden(self) -> Hidden:
         """The invisible text that was removed from the requests, and from the rest of the thread that was read."""
         *_, newest = (self.current, *self.newest_entries)
-        if newest.beside is not None:  # it covers the whole thread, so also the other requests
-            return newest.said.hidden + newest.beside
+        if newest.hidden_elsewhere is not None:  # it covers the whole thread, so also the other requests
+            return newest.said.hidden + newest.hidden_elsewhere
         return sum((entry.said.hidden for entry in self.newest_entries), start=Hidden())
 
 

@@ -14,15 +14,14 @@ from bot.core.events import JournalEvent, decode_entries
 from bot.core.gate import ON_ENTER, TRANSITIONS, WAITS_FOR_PEOPLE, Event, Move, Stage, Thread, step
 from bot.core.moves import Entry
 from bot.core.notes import Note
+from bot.core.thread import EntryStep
 from bot.core.thread.approval import ApprovalState
-from bot.core.thread.costs import CostState
-from bot.core.thread.entry_step import EntryStep
-from bot.core.thread.heard import HeardState
 from bot.core.thread.plan import PlanState
 from bot.core.thread.question import QuestionState
 from bot.core.thread.request import RequestState
 from bot.core.thread.task import TaskHistory, TaskNote, add_move, add_task_note
-from bot.core.thread.work import WorkState
+from bot.core.thread.turns import TurnState
+from bot.core.thread.work import CostState, WorkState
 
 _PLAN_MOVES: Final = frozenset({Move.PLANNED, Move.OUTGREW})
 
@@ -42,7 +41,7 @@ class ThreadState:
     approval: ApprovalState = ApprovalState()
     work: WorkState = WorkState()
     question: QuestionState = QuestionState()
-    heard: HeardState = HeardState()
+    turns: TurnState = TurnState()
     costs: CostState = CostState()
     task: TaskHistory | None = None
     """The scheduled task and its occurrences, if the thread is a task's tracking issue; else None."""
@@ -101,12 +100,12 @@ class ThreadState:
     @property
     def has_unfinished_turns(self) -> bool:
         """Whether a text is not posted yet, or a kept turn has not begun."""
-        return bool(self.heard.unposted_texts or self.request.kept_turns)
+        return bool(self.turns.unposted_texts or self.request.kept_turns)
 
     @property
     def is_finished(self) -> bool:
         """Whether the round has ended and everything was posted, so that repeating the request begins a new round."""
-        return self.stage in {Stage.DONE, Stage.ANSWERED, Stage.REJECTED} and not self.heard.unposted_texts
+        return self.stage in {Stage.DONE, Stage.ANSWERED, Stage.REJECTED} and not self.turns.unposted_texts
 
     def has_moved_since(self, earlier: "ThreadState") -> bool:
         """Return whether the thread was moved, or another process took it over, since an earlier state."""
@@ -135,10 +134,10 @@ def apply(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadState:
         gate, _ = step(gate, Event(Move(event.kind), event.ask, event.digest))
     entry = EntryStep(event, state.position + 1, at, state.gate, gate)
     request, plan, approval = state.request.apply(entry), state.plan.apply(entry), state.approval.apply(entry)
-    work, heard, costs = state.work.apply(entry), state.heard.apply(entry), state.costs.apply(entry)
+    work, turns, costs = state.work.apply(entry), state.turns.apply(entry), state.costs.apply(entry)
     key = request.newest.said.key if request.newest is not None else ""
     question, task = state.question.apply(entry, key), _apply_to_task(state.task, entry, key, plan)
-    return ThreadState(gate, entry.n, state.pending, request, plan, approval, work, question, heard, costs, task)
+    return ThreadState(gate, entry.n, state.pending, request, plan, approval, work, question, turns, costs, task)
 
 
 def apply_pending(state: ThreadState, note: Note, at: datetime) -> ThreadState:

@@ -1,14 +1,15 @@
-"""The approved work of a thread: its results, its pull request, and who does it."""
+"""The approved work of a thread (its results, its pull request, and who does it), and the costs of all sessions."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from bot.core import moves, notes
 from bot.core.gate import Move
 from bot.core.moves import Executed, Published
-from bot.core.notes import Operated
-from bot.core.thread.entry_step import NEVER, EntryStep, require_entry
-from bot.core.work import PushedWork
+from bot.core.notes import Operated, OtherTurn
+from bot.core.thread import NEVER, EntryStep, require_entry
+from bot.core.work import Consumption, PushedWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,13 @@ class WorkState:
                 return replace(part, published=None)
             case moves.Failed():
                 return replace(part, failed_at=step.at)
-            case moves.Requested(apart=suffix) | moves.PlanEnd(apart=suffix) | notes.Heard(apart=suffix) if suffix:
+            case (
+                moves.Requested(branch_suffix=suffix)
+                | moves.PlanEnd(branch_suffix=suffix)
+                | OtherTurn(branch_suffix=suffix)
+            ) if suffix:
                 return replace(part, branch_suffix=suffix)
-            case notes.Heard(finish=ask) if ask:
+            case OtherTurn(finish=ask) if ask:
                 return replace(part, finishing_ask=ask)
             case notes.Queued(queued=ask):
                 return replace(part, queued_ask=ask)
@@ -73,3 +78,41 @@ class WorkState:
     def current(self) -> Executed:
         """The newest finished work. Raises Broken if there is none."""
         return require_entry(self.newest, Move.EXECUTED)
+
+
+@dataclass(frozen=True, slots=True)
+class CostState:
+    """What the sessions of a thread used, and what they may use."""
+
+    total_usd: float | None = None
+    """The journaled cost of the thread in US dollars; None if no cost was journaled."""
+    by_session: Mapping[str, float] = field(default_factory=dict)
+    """The journaled cost by session, in US dollars; under "" the cost that belongs to no session."""
+    tokens_by_session: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """The journaled tokens by session: of prompts, and of answers."""
+    budget_usd: float = 0.0
+    """The budget that the newest `budget` command set; 0 for none."""
+
+    def apply(self, step: EntryStep) -> "CostState":
+        """Return the part after one more entry."""
+        event, part = step.event, self
+        if event.cost_usd is not None:
+            by_session = {**part.by_session, event.session: part.by_session.get(event.session, 0.0) + event.cost_usd}
+            part = replace(part, total_usd=(part.total_usd or 0.0) + event.cost_usd, by_session=by_session)
+        if event.tokens_input or event.tokens_output:
+            prompts, answers = part.tokens_by_session.get(event.session, (0, 0))
+            tokens = {event.session: (prompts + event.tokens_input, answers + event.tokens_output)}
+            part = replace(part, tokens_by_session={**part.tokens_by_session, **tokens})
+        if isinstance(event, OtherTurn) and event.budget_usd is not None:
+            part = replace(part, budget_usd=event.budget_usd)
+        return part
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """What all that is journaled has used, in tokens of prompts and of answers."""
+        counts = self.tokens_by_session.values()
+        return sum(prompts for prompts, _ in counts), sum(answers for _, answers in counts)
+
+    def consumption(self, session: str) -> Consumption:
+        """Return what is journaled that a session has used."""
+        return Consumption(self.by_session.get(session, 0.0), *self.tokens_by_session.get(session, (0, 0)))

@@ -19,7 +19,7 @@ def describe_event(event: JournalEvent) -> str:
 def people_of(event: JournalEvent) -> tuple[str, ...]:
     """Return the logins of the people who caused an entry."""
     match event:
-        case moves.Requested() | moves.Noted() | notes.Heard():
+        case moves.Requested() | moves.Noted() | notes.OtherTurn():
             return (event.said.actor.login,)
         case moves.Stopped() | moves.Retried() | moves.Resumed() if event.said is not None:
             return (event.said.actor.login,)
@@ -67,7 +67,7 @@ def _describe_move(event: moves.MoveEvent) -> str:  # noqa: C901, PLR0911, PLR09
         case moves.Withdrawn():
             return _with_reason("The approval no longer stands", event.reasons)
         case moves.Answered():
-            return f"Answered: {_quote(event.answer or event.owes)}"
+            return f"Answered: {_quote(event.answer or event.text_to_post)}"
         case moves.Asked():
             questions = " ".join(question.text for question in event.asking.questions)
             return f"Asked: {_quote(event.asking.subject or questions)}"
@@ -91,10 +91,10 @@ def _describe_move(event: moves.MoveEvent) -> str:  # noqa: C901, PLR0911, PLR09
 
 def _describe_note(event: notes.Note) -> str:  # noqa: C901, PLR0911, PLR0912 - one for each kind of entry
     match event:
-        case notes.Heard():
+        case notes.OtherTurn():
             why = "may not ask" if event.refused else "is over the daily quota" if event.quota else "commented"
             return f"{_speaker(event.said)} {why}: {_quote(event.said.text)}"
-        case notes.Told():
+        case notes.TextPosted():
             return "Posted a comment"
         case notes.Shown():
             return "The question is shown"

@@ -9,7 +9,7 @@ from bot.core import moves, notes
 from bot.core.events import JournalEvent
 from bot.core.maintenance import ASKED
 from bot.core.moves import JournaledTurn
-from bot.core.thread.entry_step import NEVER, EntryStep
+from bot.core.thread import NEVER, EntryStep
 
 ISSUE: Final = "issue"
 """The key of the turn that holds an issue's own text."""
@@ -24,14 +24,14 @@ class UnpostedText:
     """An entry whose text was not posted yet."""
 
     n: int
-    """The entry's number in the journal; `Told.answers` names it once its text is posted."""
+    """The entry's number in the journal; `TextPosted.answers` names it once its text is posted."""
     at: datetime
     """When the entry was journaled."""
     event: JournalEvent
 
 
 @dataclass(frozen=True, slots=True)
-class HeardState:
+class TurnState:
     """The turns that were taken in, and the texts that are owed to people."""
 
     seen: frozenset[str] = frozenset()
@@ -57,20 +57,20 @@ class HeardState:
     unposted_texts: tuple[UnpostedText, ...] = ()
     """The entries whose text was not posted yet, oldest first."""
 
-    def apply(self, step: EntryStep) -> "HeardState":
+    def apply(self, step: EntryStep) -> "TurnState":
         """Return the part after one more entry."""
         event, part = step.event, self
-        if event.owes:
+        if event.text_to_post:
             part = replace(part, unposted_texts=(*part.unposted_texts, UnpostedText(step.n, step.at, event)))
         if (said := step.turn) is not None:
             part = part._add_turn(step, said)
         match event:
-            case notes.Told(answers=n):
+            case notes.TextPosted(answers=n):
                 unposted = tuple(unposted for unposted in part.unposted_texts if unposted.n != n)
                 return replace(part, unposted_texts=unposted)
             case moves.Answering(turn=turn) if turn:
                 return replace(part, seen=part.seen | {turn})
-            case notes.Heard(refused=refused, quota=quota) if refused or quota:
+            case notes.OtherTurn(refused=refused, quota=quota) if refused or quota:
                 who = event.said.actor.id
                 return replace(
                     part,
@@ -80,18 +80,20 @@ class HeardState:
             case _:
                 return part
 
-    def _add_turn(self, step: EntryStep, turn: JournaledTurn) -> "HeardState":
+    def _add_turn(self, step: EntryStep, turn: JournaledTurn) -> "TurnState":
         """Add the turn that an entry takes in."""
         event, opening = step.event, self.opening_accepted
         is_request = isinstance(event, moves.Requested | moves.Noted)
-        if turn.key == ISSUE and (is_request or (event.owes and not (isinstance(event, notes.Heard) and event.quota))):
+        if turn.key == ISSUE and (
+            is_request or (event.text_to_post and not (isinstance(event, notes.OtherTurn) and event.quota))
+        ):
             opening = (step.at, turn.at) if opening is None else (max(opening[0], step.at), max(opening[1], turn.at))
         asks = is_request or isinstance(event, moves.Retried)
         # The bot is the author of a request that a tick made; the person who ticked is in its `editors`.
         people = turn.editors if turn.key.startswith(ASKED) else (turn.actor.id,)
-        forgotten = event.forgotten if isinstance(event, moves.Requested | notes.Heard) else 0
+        forgotten = event.forgotten if isinstance(event, moves.Requested | notes.OtherTurn) else 0
         day, _ = turn.day_and_author
-        is_reply = isinstance(event, notes.Heard) and bool(event.owes)
+        is_reply = isinstance(event, notes.OtherTurn) and bool(event.text_to_post)
         is_answered = is_reply or isinstance(event, moves.Retried | moves.Resumed)
         return replace(
             self,
@@ -117,7 +119,7 @@ class HeardState:
         return tuple(
             unposted
             for unposted in self.unposted_texts
-            if not isinstance(unposted.event, notes.Heard) or unposted.at < at - LEFT_BEHIND
+            if not isinstance(unposted.event, notes.OtherTurn) or unposted.at < at - LEFT_BEHIND
         )
 
 
