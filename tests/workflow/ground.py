@@ -52,28 +52,23 @@ RULES: Final = ToolRules(ask=(parse_rule("Bash(curl:*)"),))
 
 
 def say(text: str) -> list[Json]:
-    """An answer that ends the turn."""
     return [{"type": "text", "text": text}]
 
 
 def call(name: str, **given: object) -> list[Json]:
-    """An answer that calls one tool."""
     return [{"type": "tool_use", "id": f"toolu_{name}", "name": name, "input": given}]
 
 
 def submit(text: str = "Do it.", **contract: object) -> list[Json]:
-    """An answer that hands in a plan."""
     return call(EXIT_PLAN_MODE, plan=text, **({"scope": [FILE]} | contract))
 
 
 def is_working(request: ModelRequest) -> bool:
-    """Whether a request belongs to approved work."""
     approved = prompt_text("approved").strip()
     return any(approved in str(block.get("text") or block.get("content")) for block in _blocks(request))
 
 
 def was_called(request: ModelRequest, tool: str) -> bool:
-    """Whether the session has called a tool already."""
     return any(block.get("name") == tool for block in _blocks(request))
 
 
@@ -87,6 +82,25 @@ def plan_and_work(request: ModelRequest) -> list[Json]:
     if not is_working(request):
         return submit()
     return say("Done.") if was_called(request, "Write") else call("Write", file_path=FILE, content="a = 2\n")
+
+
+def ask_permission(request: ModelRequest) -> list[Json]:
+    """Plan; while working, ask for permission before the file is written."""
+    if not is_working(request) or was_called(request, "Bash"):
+        return plan_and_work(request)
+    return call("Bash", command="curl https://example.org")
+
+
+def outgrow_plan(request: ModelRequest) -> list[Json]:
+    """Plan; while working, write a file that the plan does not name first."""
+    if is_working(request) and not was_called(request, "Write"):
+        return call("Write", file_path="b.py", content="b = 1\n")
+    return plan_and_work(request)
+
+
+def plan_with_check(request: ModelRequest) -> list[Json]:
+    """Plan with a check, and work."""
+    return plan_and_work(request) if is_working(request) else submit(commands=["check"])
 
 
 async def _environment(_: CommitId) -> Environment:
@@ -120,7 +134,6 @@ class Ground:
         self.model = ScriptedAnswers(self.script)
 
     def process(self, *, run: str = "") -> ThreadRun:
-        """Return the run of a new process."""
         place = self.location
         gate, ledger = PermissionGate(RULES, sandboxed=True), Ledger(self.settings.budget_usd)
         resources = SessionResources(
@@ -155,7 +168,6 @@ class Ground:
         return await engine.read_comments(self.process())
 
     async def state(self) -> ThreadState:
-        """Return the thread as its journal tells it."""
         return await self.process().journal.read()
 
     async def planned(self, text: str = "Do it.") -> ThreadState:
@@ -163,19 +175,20 @@ class Ground:
         self.thread.say(WILL, text)
         return await self.look()
 
-    async def published(self) -> ThreadState:
-        """Have a plan approved and carried out."""
+    async def approved(self) -> None:
+        """Have a plan shown and approved; the next look carries it out."""
         await self.planned()
         self.thread.decide(MAYA)
+
+    async def published(self) -> ThreadState:
+        await self.approved()
         return await self.look()
 
     @property
     def told(self) -> list[str]:
-        """What was told on the thread, oldest first."""
         return self.thread.texts("text")
 
     async def kinds(self) -> list[str]:
-        """Return the kinds of the journal's entries, in order."""
         return [str(entry.kind) for entry in await self.journal.read(self.location.thread)]
 
     async def moved(self, *moves: MoveEvent) -> ThreadState:
@@ -186,11 +199,9 @@ class Ground:
         return process.state
 
     def requested(self, text: str = "Do it.") -> Requested:
-        """Return the move of a request."""
         return Requested(said=JournaledTurn.of(self.thread.say(WILL, text)), base=BASE, title="Fix it")
 
     def plan(self) -> PlanDocument:
-        """Return a plan document for the thread."""
         return PlanDocument(
             repository=self.location.repository,
             thread=self.location.thread,
@@ -213,7 +224,6 @@ class LocalGround(Ground):
     screen: io.StringIO = field(default_factory=io.StringIO)
 
     def process(self, *, run: str = "") -> ThreadRun:
-        """Return a new run of the program."""
         made = Ground.process(self, run=run)
         dialogue = Terminal("Do it.", self.clock, self.screen, yes=True)
         self.clock.seconds += 1  # nobody answers at once

@@ -1,4 +1,4 @@
-"""The Dialogue port in memory: people talk, react, and answer. Each post of the bot stands under its kind and ask."""
+"""The Dialogue port in memory: people talk, react, and answer."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -53,22 +53,18 @@ class MemoryThread(Dialogue):
         return turn
 
     def edit(self, turn: Turn, text: str) -> None:
-        """Somebody edits a comment."""
         at = self.clock.now()
         version = version_key(turn.key, at)
         self.said[self.said.index(turn)] = replace(turn, text=text, edited=True, foreign=True, version=version)
 
     def decide(self, who: Actor, opinion: Opinion = Opinion.APPROVE, *, role: Role = Role.ADMIN) -> None:
-        """Somebody reacts to the plan that is shown."""
         self.opinions.append(Candidate(who, Way.REACTION, opinion, self.clock.now(), role))
 
     def answer(self, who: Actor, text: str, *, role: Role = Role.ADMIN) -> None:
-        """Somebody answers a question by a comment."""
         turn = self.say(who, text, role=role)
         self.replies.append(AnswerComment(turn.key, Author(who, role), turn.at, text))
 
     def texts(self, kind: str) -> list[str]:
-        """Return what was posted of one kind, oldest first."""
         return [text for (each, _), text in self.posts.items() if each == kind]
 
     # --- the port

@@ -7,18 +7,23 @@ import pytest
 from bot.core.approval import Opinion
 from bot.core.errors import Transient
 from bot.core.gate import Stage
-from bot.core.transcript import Json
 from bot.core.turn import Actor, Role
-from bot.ports import ModelRequest
-from tests.workflow.ground import MAYA, WILL, Ground, call, is_working, plan_and_work, submit, was_called
+from tests.workflow.ground import (
+    MAYA,
+    WILL,
+    Ground,
+    ask_permission,
+    is_working,
+    plan_and_work,
+    submit,
+)
 from tests.workflow.memory_ports import Death
 
 ADA = Actor(3, "ada")
 
 
 @pytest.mark.req("PR1", "A1")
-async def test_a_plan_waits() -> None:
-    """However often it is looked at, nothing is asked of the model, posted, or journaled."""
+async def test_a_waiting_plan_asks_and_writes_nothing_however_often_it_is_checked() -> None:
     ground = Ground()
     await ground.planned()
     ground.life.begin()
@@ -29,11 +34,9 @@ async def test_a_plan_waits() -> None:
 
 
 @pytest.mark.req("PR1", "A2")
-async def test_two_approve_high_risk() -> None:
-    """One approval is not enough: that is said, once; the second one starts the work."""
+async def test_high_risk_needs_two_approvals_and_says_so_once() -> None:
     ground = Ground(lambda request: plan_and_work(request) if is_working(request) else submit(scope=["Makefile"]))
-    await ground.planned()
-    ground.thread.decide(MAYA)
+    await ground.approved()
     for _ in range(2):
         assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
     assert len(ground.thread.texts("explanation")) == 1
@@ -45,7 +48,6 @@ async def test_two_approve_high_risk() -> None:
 
 @pytest.mark.req("A5", "PR3")
 async def test_an_approval_that_does_not_count_is_explained_once() -> None:
-    """The reason is journaled with it, so that no later process says it again."""
     ground = Ground()
     await ground.planned()
     ground.thread.decide(WILL, role=Role.WRITE)
@@ -57,11 +59,9 @@ async def test_an_approval_that_does_not_count_is_explained_once() -> None:
 
 
 @pytest.mark.req("A1")
-async def test_what_cannot_be_looked_up_is_looked_up_again() -> None:
-    """An approval counts only once everything that decides is known."""
+async def test_an_approval_counts_only_once_all_that_decides_is_known() -> None:
     ground = Ground()
-    await ground.planned()
-    ground.thread.decide(MAYA)
+    await ground.approved()
     ground.thread.complete = False
     with pytest.raises(Transient):
         await ground.look()
@@ -83,8 +83,7 @@ async def test_what_cannot_be_looked_up_is_looked_up_again() -> None:
     ),
     ids=("rejected", "drifted", "expired"),
 )
-async def test_what_ends_the_wait(happens: object, stage: Stage, said: str) -> None:
-    """It is told once, and an approval afterwards starts nothing."""
+async def test_the_end_of_a_plan_is_told_once_and_is_final(happens: object, stage: Stage, said: str) -> None:
     ground = Ground()
     await ground.planned()
     assert callable(happens)
@@ -97,11 +96,9 @@ async def test_what_ends_the_wait(happens: object, stage: Stage, said: str) -> N
 
 
 @pytest.mark.req("A4")
-async def test_an_approval_that_is_taken_back_before_the_work() -> None:
-    """Nothing runs: the plan waits again, and that is told."""
+async def test_approval_withdrawn_before_the_work_makes_the_plan_wait_again() -> None:
     ground = Ground()
-    await ground.planned()
-    ground.thread.decide(MAYA)
+    await ground.approved()
     ground.life.begin(1)  # the approval is journaled, and its process dies
     with pytest.raises(Death):
         await ground.look()
@@ -112,16 +109,9 @@ async def test_an_approval_that_is_taken_back_before_the_work() -> None:
     assert ground.workspace.pushed == []
 
 
-def _asking(request: ModelRequest) -> list[Json]:
-    if is_working(request) and not was_called(request, "Bash"):
-        return call("Bash", command="curl https://example.org")
-    return plan_and_work(request)
-
-
 @pytest.mark.req("P7", "L8")
 async def test_only_approvers_permit_a_call_of_approved_work() -> None:
-    """The word of somebody who asked is answered with why it does not count, and the work waits on."""
-    ground = Ground(_asking)
+    ground = Ground(ask_permission)
     await ground.published()
     assert (await ground.state()).stage is Stage.ASKED
     ground.thread.answer(WILL, "allow", role=Role.WRITE)
@@ -135,8 +125,7 @@ async def test_only_approvers_permit_a_call_of_approved_work() -> None:
 
 @pytest.mark.req("P7", "A4")
 async def test_a_rejection_ends_the_wait_for_a_permission() -> None:
-    """Whoever rejects the plan of work that waits stops it; no answer continues it by itself."""
-    ground = Ground(_asking)
+    ground = Ground(ask_permission)
     await ground.published()
     ground.thread.decide(MAYA, Opinion.REJECT)
     assert (await ground.look()).stage is Stage.STOPPED
@@ -146,9 +135,8 @@ async def test_a_rejection_ends_the_wait_for_a_permission() -> None:
 
 @pytest.mark.req("L8")
 async def test_a_question_expires_and_ends_with_its_thread() -> None:
-    """Nobody is waited for longer than for a plan, and nobody at all on a closed thread."""
     for seconds, closes, stage in ((8 * 86_400, False, Stage.EXPIRED), (1, True, Stage.STOPPED)):
-        ground = Ground(_asking)
+        ground = Ground(ask_permission)
         await ground.published()
         ground.clock.seconds += seconds
         ground.thread.closed_at = ground.clock.now() if closes else None

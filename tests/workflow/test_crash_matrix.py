@@ -25,8 +25,10 @@ from tests.workflow.ground import (
     WILL,
     Ground,
     LocalGround,
+    ask_permission,
     call,
     is_working,
+    outgrow_plan,
     plan_and_work,
     say,
     submit,
@@ -98,20 +100,6 @@ def _asking_planner(request: ModelRequest) -> list[Json]:
     return plan_and_work(request) if asked else call("AskUserQuestion", questions=[question])
 
 
-def _asking_worker(request: ModelRequest) -> list[Json]:
-    """Ask for permission while working."""
-    if not is_working(request) or was_called(request, "Bash"):
-        return plan_and_work(request)
-    return call("Bash", command="curl https://example.org")
-
-
-def _outgrowing_worker(request: ModelRequest) -> list[Json]:
-    """Write a file that the plan does not name."""
-    if is_working(request) and not was_called(request, "Write"):
-        return call("Write", file_path="b.py", content="b = 1\n")
-    return plan_and_work(request)
-
-
 def _repairing_worker(request: ModelRequest) -> list[Json]:
     """Write the file only when the check has failed."""
     if not is_working(request):
@@ -127,14 +115,14 @@ STORIES: Final = {
     "revised": Story((asks, says("@plangate revise Shorter."), approves), Stage.IN_REVIEW, shown=5),
     "stopped": Story((asks, says("@plangate stop"), says("@plangate retry"), approves), Stage.IN_REVIEW, shown=5),
     "a question": Story((asks, answers("B"), approves), Stage.IN_REVIEW, _asking_planner),
-    "a permission": Story((asks, approves, answers("allow")), Stage.IN_REVIEW, _asking_worker, shown=7),
+    "a permission": Story((asks, approves, answers("allow")), Stage.IN_REVIEW, ask_permission, shown=7),
     "checked": Story((asks, approves), Stage.IN_REVIEW, _repairing_worker, lines=True),
-    "outgrown": Story((asks, approves, approves), Stage.IN_REVIEW, _outgrowing_worker, shown=8),
+    "outgrown": Story((asks, approves, approves), Stage.IN_REVIEW, outgrow_plan, shown=8),
     "a second round": Story((asks, approves, merges, asks, approves), Stage.IN_REVIEW, shown=14),
     "on its pull request": Story((asks, approves, asks, approves), Stage.IN_REVIEW, shown=14),
     "a run": Story((starts,), Stage.DONE, ground=LocalGround),
     "a run with a question": Story((starts,), Stage.DONE, _asking_planner, LocalGround),
-    "a run that outgrew its plan": Story((starts,), Stage.DONE, _outgrowing_worker, LocalGround, shown=4),
+    "a run that outgrew its plan": Story((starts,), Stage.DONE, outgrow_plan, LocalGround, shown=4),
     "a run that is checked": Story((starts,), Stage.DONE, _repairing_worker, LocalGround, lines=True),
 }
 
@@ -186,11 +174,7 @@ def _tokens_fit_cost(state: ThreadState) -> bool:
 
 @pytest.mark.req("E1", "E3", "PR2", "PR3")
 @pytest.mark.parametrize("name", STORIES)
-async def test_every_death(name: str) -> None:
-    """One death before each write: everything is said, pushed, and made once, and nothing is left to do.
-
-    The same in a life in which a process dies again and again.
-    """
+async def test_one_death_before_any_write_changes_nothing_that_people_see(name: str) -> None:
     story = STORIES[name]
     whole = await live(story)
     assert (await whole.state()).stage is story.ends
@@ -210,8 +194,7 @@ async def test_every_death(name: str) -> None:
 
 @pytest.mark.req("E1", "E3", "PR2", "PR3")
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_death_after_death(seed: int) -> None:
-    """Each story once more, in lives of a few writes each."""
+async def test_lives_of_a_few_writes_end_every_story_as_one_life_does(seed: int) -> None:
     chance = random.Random(seed)
     for story in STORIES.values():
         await die_again_and_again(story, chance, await live(story))

@@ -1,6 +1,7 @@
 """Intake: who is heard, what a command does, and what becomes of a turn at each stage."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -9,10 +10,14 @@ import pytest
 from bot.core import reply_text
 from bot.core.errors import Refused, Transient
 from bot.core.gate import Stage
+from bot.core.moves import JournaledTurn, Noted, Requested
+from bot.core.names import CommitId
+from bot.core.thread.state import ThreadState, apply
 from bot.core.transcript import Json
-from bot.core.turn import Acknowledgment, Actor, Role
+from bot.core.turn import Acknowledgment, Actor, Role, Turn
 from bot.ports import ModelRequest
-from bot.workflow.intake import ANSWERS_A_DAY, SIGNS_A_DAY
+from bot.workflow import engine
+from bot.workflow.intake import ANSWERS_A_DAY, SIGNS_A_DAY, renewed_request
 from tests.workflow.ground import MAYA, WILL, Ground, LocalGround, plan_and_work
 from tests.workflow.memory_ports import Script
 
@@ -70,8 +75,7 @@ EVERYBODY: Final = {
 @pytest.mark.req("PR1", "PR3", "A3")
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", EVERYBODY)
-async def test_everybody(name: str, command: str) -> None:
-    """Each command by each account, while a plan waits: the sign, the words, and where the thread is afterwards."""
+async def test_every_command_of_every_account_while_a_plan_waits(name: str, command: str) -> None:
     who, role, sign, wanted = EVERYBODY[name]
     said, stage = wanted[command]
     ground = Ground()
@@ -132,8 +136,7 @@ async def test_a_request_by_mail_makes_the_thread_untrusted() -> None:
 
 
 @pytest.mark.req("PR3")
-async def test_few_signs_for_who_may_not_ask() -> None:
-    """Some signs a day, and after that not even those: each is a write."""
+async def test_who_may_not_ask_gets_a_few_signs_a_day_and_then_none() -> None:
     ground = Ground()
     for _ in range(SIGNS_A_DAY + 5):
         ground.thread.say(RITA, "Me too!", role=Role.READ)
@@ -144,8 +147,7 @@ async def test_few_signs_for_who_may_not_ask() -> None:
 
 
 @pytest.mark.req("PR3")
-async def test_a_role_that_cannot_be_looked_up() -> None:
-    """Keeps nobody else waiting; who said it is named, and is heard once the role is known."""
+async def test_a_turn_of_unknown_role_waits_and_keeps_nobody_else_waiting() -> None:
     ground = Ground()
     waiting = ground.thread.say(MAYA, "First, the docs.", role=None)
     ground.thread.say(WILL, "Do it.")
@@ -158,8 +160,7 @@ async def test_a_role_that_cannot_be_looked_up() -> None:
 
 
 @pytest.mark.req("A4a")
-async def test_an_edited_command_is_none() -> None:
-    """Somebody else may have put it into their mouth; the answer says so."""
+async def test_an_edited_command_does_not_count() -> None:
     ground = Ground()
     await ground.planned()
     ground.thread.say(MAYA, "@plangate stop", edited=True)
@@ -167,8 +168,7 @@ async def test_an_edited_command_is_none() -> None:
     assert ground.told == [reply_text.EDITED]
 
 
-async def test_a_misspelt_command_is_answered() -> None:
-    """With the nearest command, and nothing is planned for it."""
+async def test_a_misspelt_command_is_answered_with_the_nearest_and_not_planned() -> None:
     ground = Ground()
     ground.thread.say(WILL, "@plangate statsu")
     assert (await ground.look()).stage is Stage.LISTENING
@@ -199,8 +199,7 @@ async def test_words_about_a_decision_are_a_request_where_no_plan_waits() -> Non
 
 
 @pytest.mark.req("PR3")
-async def test_quota() -> None:
-    """What is beyond a person's quota of a day is told once and not planned; commands and the next day go on."""
+async def test_a_request_beyond_the_quota_of_a_day_is_told_once_and_not_planned() -> None:
     ground = Ground()
     ground.settings = replace(ground.settings, ask_per_day=1)
     await ground.planned()
@@ -243,11 +242,9 @@ async def test_one_person_cannot_have_the_bot_post_without_end() -> None:
 
 
 @pytest.mark.req("PR1")
-async def test_a_request_while_a_plan_waits() -> None:
-    """Replaces that plan: the one approval of it counts for nothing, and its comment says so."""
+async def test_a_request_while_a_plan_waits_replaces_it_and_its_approval() -> None:
     ground = Ground()
-    await ground.planned()
-    ground.thread.decide(MAYA)
+    await ground.approved()
     ground.thread.say(WILL, "With tests, please.")
     state = await ground.look()
     assert (state.stage, state.gate.plan) == (Stage.AWAITING_APPROVAL, 2)
@@ -256,11 +253,9 @@ async def test_a_request_while_a_plan_waits() -> None:
     assert ground.workspace.pushed == []
 
 
-async def test_a_request_at_work_is_kept() -> None:
-    """It does not steer approved work: it is planned when that is published."""
+async def test_a_request_while_approved_work_runs_is_planned_after_it() -> None:
     ground = Ground()
-    await ground.planned()
-    ground.thread.decide(MAYA)
+    await ground.approved()
     ground.model.meanwhile[2] = partial(ground.listen, WILL, "And the docs.")
     state = await ground.look()
     assert (await ground.kinds()).count("published") == 1
@@ -270,7 +265,6 @@ async def test_a_request_at_work_is_kept() -> None:
 
 
 async def test_a_request_while_planning_goes_into_the_plan() -> None:
-    """The plan that is handed in without it goes back to its session."""
     ground = Ground()
     ground.model.meanwhile[1] = partial(ground.listen, MAYA, "And the docs.")
     state = await ground.planned()
@@ -280,8 +274,7 @@ async def test_a_request_while_planning_goes_into_the_plan() -> None:
 
 
 @pytest.mark.parametrize(("make", "goes_on"), ((Ground, False), (LocalGround, True)), ids=("thread", "terminal"))
-async def test_who_looks_again(make: type[Ground], goes_on: bool) -> None:
-    """Interrupted work on a thread waits for `retry`; at a terminal the same command continues it."""
+async def test_a_check_continues_interrupted_work_only_at_a_terminal(make: type[Ground], goes_on: bool) -> None:
     ground = make(_refuse_once())
     ground.thread.say(WILL, "Do it.")
     assert (await ground.look()).stage is Stage.FAILED
@@ -297,3 +290,95 @@ def _refuse_once() -> Script:
         return plan_and_work(request)
 
     return script
+
+
+NOW = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
+TURN = Turn("t1", Actor(7, "ada"), "Fix it.", NOW)
+RETRY = Turn("t3", Actor(9, "cem"), "@plangate retry", NOW + timedelta(hours=1))
+
+
+def after(first: Turn, *more: Turn) -> ThreadState:
+    """Return the state after a request and what was added to it."""
+    request = Requested(said=JournaledTurn.of(first), base=CommitId("a" * 40))
+    state = apply(ThreadState(), request, NOW)
+    for turn in more:
+        state = apply(state, Noted(said=JournaledTurn.of(turn), kept=False), NOW)
+    return state
+
+
+@pytest.mark.req("X1", "S9")
+def test_a_renewed_request_has_all_words_and_their_marks() -> None:
+    marks = {"foreign": True, "strangers": True, "editors": (3,)}
+    more = Turn("t2", Actor(8, "ben"), "Note it.", NOW, hidden=("<!-- b -->",), **marks)  # type: ignore[arg-type]
+    again = renewed_request(after(replace(TURN, hidden=("<!-- a -->",)), more), RETRY)
+    assert (again.key, again.at, again.actor) == (RETRY.key, RETRY.at, Actor(7, "ada"))
+    assert again.text == "Fix it.\n\n@ben adds: Note it."
+    assert (again.foreign, again.strangers, again.editors, again.hidden.count) == (True, True, (), 2)
+    plain = renewed_request(after(TURN), RETRY)
+    assert plain == replace(JournaledTurn.of(TURN), key=RETRY.key, at=RETRY.at)
+
+
+@pytest.mark.req("L4a", "PR3")
+async def test_request_edited_while_it_is_planned_is_planned_as_edited() -> None:
+    ground = Ground()
+    asked = ground.thread.say(WILL, "Do it.")
+    ground.model.meanwhile[1] = partial(_edit_and_listen, ground, asked)
+    state = await ground.look()
+    assert state.stage is Stage.AWAITING_APPROVAL
+    assert "adds: The request was edited. It now reads:" in str(ground.model.requests[-1].messages)
+    assert [entry.said.key == asked.key for entry in state.request.newest_entries] == [True, False]
+    before = len(ground.model.requests)
+    await ground.look()
+    assert len(ground.model.requests) == before
+
+
+@pytest.mark.req("PR3")
+async def test_label_that_asks_is_heard_once_while_it_is_planned() -> None:
+    ground = Ground()
+    mark = replace(ground.thread.say(WILL, "Do it."), key="label-11", mark=True, version="")
+    ground.thread.said = [mark]
+    ground.model.meanwhile[1] = partial(_listen, ground)
+    state = await ground.look()
+    assert [entry.said.key for entry in state.request.newest_entries] == ["label-11"]
+
+
+async def _listen(ground: Ground) -> None:
+    await engine.read_comments(ground.process())
+
+
+async def _edit_and_listen(ground: Ground, asked: Turn) -> None:
+    ground.thread.edit(asked, "Do that.")
+    await engine.read_comments(ground.process())
+
+
+@pytest.mark.req("A5", "PR3")
+async def test_retry_makes_a_new_plan_for_a_deleted_one() -> None:
+    ground = Ground()
+    await ground.planned()
+    ground.thread.say(WILL, "@plangate retry")
+    assert (await ground.look()).gate.plan == 1
+    assert "nothing to retry" in ground.told[0]
+    ground.thread.deleted.add((await ground.state()).plan.comment)
+    ground.thread.say(WILL, "@plangate retry")
+    state = await ground.look()
+    assert (state.stage, state.gate.plan) == (Stage.AWAITING_APPROVAL, 2)
+    ground.thread.decide(MAYA)
+    assert (await ground.look()).stage is Stage.IN_REVIEW
+
+
+@pytest.mark.req("PR2", "PR3")
+async def test_request_on_a_closed_issue_can_be_approved() -> None:
+    ground = Ground(plan_and_work)
+    ground.thread.closed_at = ground.clock.now() - timedelta(minutes=1)
+    assert (await ground.planned()).stage is Stage.AWAITING_APPROVAL
+    ground.thread.decide(MAYA)
+    assert (await ground.look()).stage is Stage.IN_REVIEW
+
+
+@pytest.mark.req("A5")
+async def test_closing_after_the_request_holds_the_plan() -> None:
+    ground = Ground()
+    await ground.planned()
+    ground.thread.closed_at = ground.clock.now()
+    ground.thread.decide(MAYA)
+    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL

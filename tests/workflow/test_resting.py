@@ -12,13 +12,12 @@ from bot.core.names import ThreadNumber
 from bot.core.notes import Spent
 from bot.workflow import engine
 from bot.workflow.thread_run import WorkSettings
-from tests.workflow.ground import MAYA, WILL, Ground, LocalGround, is_working, plan_and_work, say
-from tests.workflow.memory_ports import PRICE_USD, Death
+from tests.workflow.ground import MAYA, WILL, Ground, LocalGround, plan_and_work, say
+from tests.workflow.memory_ports import PRICE_USD
 
 
 @pytest.mark.req("L5", "PR3")
-async def test_the_budget_of_a_thread() -> None:
-    """What its sessions cost together is bounded; that is told once, and `budget N` raises it for `retry`."""
+async def test_the_budget_of_a_thread_is_told_once_and_can_be_raised() -> None:
     ground = Ground(settings=WorkSettings(watch_seconds=0, thread_usd=PRICE_USD))
     assert (await ground.published()).stage is Stage.LIMIT
     (told,) = ground.told
@@ -37,8 +36,7 @@ async def spent_elsewhere(ground: Ground, cost_usd: float) -> None:
 
 
 @pytest.mark.req("L5")
-async def test_the_budget_of_a_day() -> None:
-    """What all threads of a repository spend on a day is bounded: nothing is asked of the model beyond it."""
+async def test_nothing_is_asked_of_the_model_beyond_the_budget_of_a_day() -> None:
     ground = Ground(settings=WorkSettings(watch_seconds=0, day_usd=1.0))
     await spent_elsewhere(ground, 1.0)
     assert (await ground.planned()).stage is Stage.LIMIT
@@ -50,26 +48,22 @@ async def test_the_budget_of_a_day() -> None:
 
 
 @pytest.mark.req("L5")
-async def test_others_spend_the_day_while_a_session_runs() -> None:
-    """It asks before each call: the one after the money is gone does not go out."""
+async def test_a_session_ends_once_others_have_spent_the_day() -> None:
     ground = Ground(settings=WorkSettings(watch_seconds=0, day_usd=1.0))
-    await ground.planned()
-    ground.thread.decide(MAYA)
+    await ground.approved()
     ground.model.meanwhile[2] = partial(spent_elsewhere, ground, 2.0)
     assert (await ground.look()).stage is Stage.LIMIT
     assert len(ground.model.requests) == 2
 
 
 @pytest.mark.req("L5")
-async def test_a_run_shares_its_budget_with_nobody() -> None:
-    """A local run has no budget of a day, whatever the configuration says of the repository's."""
+async def test_a_local_run_has_no_budget_of_a_day() -> None:
     ground = LocalGround(settings=WorkSettings(watch_seconds=0, day_usd=PRICE_USD / 2))
     assert (await ground.look()).stage is Stage.DONE
 
 
 @pytest.mark.req("PR2", "PR3", "E3")
 async def test_a_thread_that_waits_for_a_session_says_so_once() -> None:
-    """One comment, also if processes die meanwhile; commands are answered, and the session begins with a free slot."""
     ground = Ground()
     ground.thread.say(WILL, "Do it.")
     for _ in range(3):
@@ -88,7 +82,6 @@ async def test_a_thread_that_waits_for_a_session_says_so_once() -> None:
 
 @pytest.mark.req("PR3")
 async def test_a_stop_does_not_wait_for_a_session() -> None:
-    """It is carried out while no slot is free, and the comment of the wait says so."""
     ground = Ground(slots=0)
     await ground.planned()
     ground.thread.say(WILL, "@plangate stop")
@@ -98,8 +91,7 @@ async def test_a_stop_does_not_wait_for_a_session() -> None:
 
 
 @pytest.mark.req("E3", "PR3")
-async def test_progress_that_a_dead_process_left_at_work_is_set_right() -> None:
-    """When the work is over, and not by a process that only answers while another one works."""
+async def test_progress_that_a_dead_process_left_is_ended_once_the_work_is_over() -> None:
     ground = Ground()
     await ground.planned()
     ground.thread.shown_progress[99] = "**Executing** · ▶ default"
@@ -117,8 +109,7 @@ async def test_progress_that_a_dead_process_left_at_work_is_set_right() -> None:
 
 
 @pytest.mark.req("PR3", "A5")
-async def test_an_approval_of_a_plan_without_force_is_answered() -> None:
-    """A request took its force and came to no plan: its comment is folded, and who approves it is told, once."""
+async def test_an_approval_of_a_plan_that_a_request_voided_is_answered_once() -> None:
     ground = Ground(lambda request: say("Why?") if "Wait" in str(request.messages) else plan_and_work(request))
     await ground.planned()
     ground.thread.say(MAYA, "Wait, what is it for?")
@@ -132,27 +123,11 @@ async def test_an_approval_of_a_plan_without_force_is_answered() -> None:
 
 
 @pytest.mark.req("E4")
-async def test_two_looks_at_a_time() -> None:
-    """One of them goes on; the other one finds the thread moved, and writes nothing more."""
+async def test_of_two_checks_at_a_time_one_goes_on_and_the_other_writes_nothing() -> None:
     ground = Ground()
-    await ground.planned()
-    ground.thread.decide(MAYA)
+    await ground.approved()
     ground.model.meanwhile[2] = ground.look
     with pytest.raises(Conflict):
         await engine.check_thread(ground.process(run="1"))
     assert len(ground.workspace.pushed) == len(ground.pulls.orders) == 1
     assert len(set(ground.thread.times)) == len(ground.thread.times)
-
-
-@pytest.mark.req("L9")
-async def test_a_session_goes_on_where_it_was() -> None:
-    """A process that died at work did not plan again, nor ask the model again for what it had answered."""
-    ground = Ground()
-    await ground.planned()
-    ground.thread.decide(MAYA)
-    ground.life.begin(3)
-    with pytest.raises(Death):
-        await ground.look()
-    ground.life.begin()
-    assert (await ground.look()).stage is Stage.IN_REVIEW
-    assert [is_working(request) for request in ground.model.requests] == [False, True, True]

@@ -27,34 +27,18 @@ TASK: Final = ScheduledTask(
     "deps", "daily", "UTC", "Update the pins.", paths=("docs/**", "*.txt", "/setup.cfg"), standing=True, limit=10
 )
 SETTINGS: Final = WorkSettings(watch_seconds=0, tasks={TASK.name: TASK}, hosts=("pypi.org",))
+MALFORMED: Final = (
+    *("*.org", "pypi.org:8443", "https://pypi.org", "pypi.org/simple", "user@pypi.org", "pypi.org, evil.example"),
+    *("151.101.0.223", "[2a04:4e42::223]", "127.0.0.1", "localhost", "p\u0443pi.org"),
+)
+"""What is no name of one host: a plan with it goes back to its planner."""
 HOSTS: Final = (
-    "evil.example",
-    "files.pypi.org",
-    "*.pypi.org",
-    "*.org",
-    "pypi.org.evil.example",
-    "not-pypi.org",
-    "pypi.org:8443",
-    "https://pypi.org",
-    "pypi.org/simple",
-    "user@pypi.org",
-    "151.101.0.223",
-    "[2a04:4e42::223]",
-    "127.0.0.1",
-    "localhost",
-    "pypi.org, evil.example",
-    "p\u0443pi.org",
+    *("evil.example", "files.pypi.org", "*.pypi.org", "pypi.org.evil.example", "not-pypi.org"),
+    *MALFORMED,
 )
 HIGH: Final = (
-    ".github/workflows/ci.yml",
-    ".github/plangate.yml",
-    ".plangate/recipes/more.md",
-    "docs/CLAUDE.md",
-    "docs/CODEOWNERS",
-    "docs/Makefile",
-    "docs/.gitattributes",
-    "requirements.txt",
-    "setup.cfg",
+    *(".github/workflows/ci.yml", ".github/plangate.yml", ".plangate/recipes/more.md", "requirements.txt", "setup.cfg"),
+    *("docs/CLAUDE.md", "docs/CODEOWNERS", "docs/Makefile", "docs/.gitattributes"),
 )
 """Plans for these are of tier high, although some lie inside the task's paths."""
 OPERATIONS: Final = ({"kind": "close", "number": 3}, {"kind": "add_label", "number": 3, "text": "bug"})
@@ -64,11 +48,6 @@ PLANS: Final[dict[str, Json]] = {
     **{f"tier: {path}": {"scope": ["docs/a.md", path]} for path in HIGH},
     **{f"operation: {each['kind']}": {"scope": ["docs/a.md"], "operations": [each]} for each in OPERATIONS},
 }
-MALFORMED: Final = {
-    *("*.org", "pypi.org:8443", "https://pypi.org", "pypi.org/simple", "user@pypi.org", "pypi.org, evil.example"),
-    *("151.101.0.223", "[2a04:4e42::223]", "127.0.0.1", "localhost", "p\u0443pi.org"),
-}
-"""What is no name of one host: a plan with it goes back to its planner."""
 
 
 @dataclass(slots=True)
@@ -126,8 +105,7 @@ def plan_and_write(path: str) -> Callable[[ModelRequest], list[Json]]:
 
 
 @pytest.mark.req("MT6")
-async def test_what_it_approves() -> None:
-    """A plan inside the task's paths is carried out without people; so the ways below are stopped by what they add."""
+async def test_standing_approval_carries_a_plan_out_that_stays_inside_the_task() -> None:
     ground = StandingGround()
     await ground.stand()
     assert await ground.due(TASK) == "pull request #102"
@@ -141,7 +119,6 @@ async def test_what_it_approves() -> None:
 
 @pytest.mark.req("G4", "MT6")
 async def test_files_that_a_folder_of_tier_high_links_to_ask_people() -> None:
-    """The plan is of tier high although it names an ordinary file."""
     ground = StandingGround()
     await ground.stand()
     ground.workspace.symlinks[".claude/guides"] = "../docs"
@@ -151,8 +128,7 @@ async def test_files_that_a_folder_of_tier_high_links_to_ask_people() -> None:
 
 
 @pytest.mark.req("MT6", "X1")
-async def test_its_planner_reads_nothing_of_the_thread() -> None:
-    """Only the planner of the first plan, which people approve, is shown what was said there."""
+async def test_the_planner_of_a_standing_task_reads_nothing_of_the_thread() -> None:
     ground = StandingGround()
     ground.thread = QuotedThread(ground.clock, ground.life)
     await ground.stand()
@@ -210,8 +186,7 @@ async def test_findings_with_strangers_words_are_listed_only_where_people_decide
 
 
 @pytest.mark.req("MT6")
-async def test_what_a_person_asks_on_its_issue() -> None:
-    """Who may ask, and not approve, has no plan of their own approved by it."""
+async def test_what_a_person_asks_on_the_tracking_issue_needs_people() -> None:
     ground = StandingGround()
     await ground.stand()
     ground.thread.say(WILL, "@plangate note it as well")
@@ -220,8 +195,7 @@ async def test_what_a_person_asks_on_its_issue() -> None:
 
 
 @pytest.mark.req("MT6")
-async def test_a_task_that_changed() -> None:
-    """Nobody has approved a plan of its new version."""
+async def test_a_plan_of_a_changed_task_needs_people() -> None:
     ground = StandingGround()
     await ground.stand()
     ground.task = replace(TASK, paths=("docs/**",))
@@ -236,8 +210,7 @@ def sample(names: Iterable[str]) -> list[object]:
 
 @pytest.mark.req("MT6", "G4")
 @pytest.mark.parametrize("name", sample(PLANS))
-async def test_plans_that_leave(name: str) -> None:
-    """By their files, hosts, tier, or operations: each waits for people, or goes back to its planner."""
+async def test_a_plan_that_leaves_the_task_waits_or_goes_back(name: str) -> None:
     ground = StandingGround()
     await ground.stand()
     worked = ground.works
@@ -250,8 +223,7 @@ async def test_plans_that_leave(name: str) -> None:
 
 @pytest.mark.req("MT6", "G4")
 @pytest.mark.parametrize("name", sample(WORK))
-async def test_work_that_leaves(name: str) -> None:
-    """Its plan is approved by the configuration, and what it wrote beside is not pushed."""
+async def test_work_that_leaves_the_task_is_not_pushed(name: str) -> None:
     ground = StandingGround()
     await ground.stand()
     worked = ground.works

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from bot.core.errors import Broken, Conflict, Unreadable
+from bot.core.errors import Broken, Conflict, Refused, Unreadable
 from bot.core.gate import Stage
 from bot.core.moves import Answered, Entry, Stopped
 from bot.core.names import RepositoryId, ThreadNumber
@@ -108,7 +108,6 @@ async def set_back() -> ThreadRun:
 
 @pytest.mark.req("A4b", "E4")
 async def test_nothing_passes_the_fence_of_a_journal_that_was_set_back() -> None:
-    """The stage, the ask, and the run are those of before."""
     job = await set_back()
     assert await job.has_moved()
     job.journal.held = job.state
@@ -141,6 +140,24 @@ async def test_a_journal_that_was_set_back_is_not_continued_by_mail() -> None:
     assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
 
 
+@pytest.mark.req("A4b", "PR3")
+async def test_a_journal_that_was_set_back_waits_for_an_approver_and_plans_anew() -> None:
+    ground = Ground()
+    await ground.published()
+    ground.journal.set_back(ground.location.thread, 4)
+    ground.thread.newest = 77
+    for _ in range(2):
+        with pytest.raises(Refused, match="reset or deleted"):
+            await ground.look()
+    (warning,) = ground.thread.texts("warning")
+    assert "is older than my comments here" in warning
+    ground.clock.seconds += 1
+    ground.thread.say(MAYA, "@plangate retry")
+    state = await ground.look()
+    assert (state.stage, state.work.branch_suffix) == (Stage.AWAITING_APPROVAL, 77)
+    assert len(ground.workspace.pushed) == 1
+
+
 def stored(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Return entries as a journal stores and reads them: chained."""
     chain = Chain(HOME, ONE, bytes(32))
@@ -156,7 +173,6 @@ def illegible(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def test_what_was_folded_is_not_folded_again() -> None:
-    """Each reading takes in the new entries alone, and leads where the whole journal leads."""
     cache, journal = StateCache(), stored(FIRST)
     for length in range(1, len(journal) + 1):
         read = [*illegible(journal[: length - 1]), journal[length - 1]]
@@ -166,7 +182,6 @@ def test_what_was_folded_is_not_folded_again() -> None:
 
 @pytest.mark.req("A4")
 def test_a_journal_that_was_set_back_is_folded_from_its_start() -> None:
-    """It is shorter than it was, or goes on in another way, or is another one: what was remembered does not count."""
     cache, journal = StateCache(), stored(FIRST)
     cache.fold(HOME, ONE, journal)
     assert cache.fold(HOME, ONE, journal[:5]) == fold_entries(journal[:5])
@@ -179,14 +194,12 @@ def test_a_journal_that_was_set_back_is_folded_from_its_start() -> None:
 
 
 def test_entries_that_were_never_stored_are_folded_each_time() -> None:
-    """Nothing tells whether they are the same."""
     cache = StateCache()
     cache.fold(HOME, ONE, FIRST)
     assert cache.fold(HOME, ONE, SECOND) == fold_entries(SECOND)
 
 
-def test_only_so_many_threads_are_remembered() -> None:
-    """Those that were read last; any other is folded again."""
+def test_only_the_threads_read_last_are_cached() -> None:
     cache, journal = StateCache(), stored(FIRST[:1])
     for number in range(THREADS + 1):
         cache.fold(HOME, ThreadNumber(number), journal)

@@ -1,21 +1,29 @@
-"""Planning, executing, and publishing: what becomes of a session's work, and what stops it."""
+"""Planning and executing: what a session gets, what becomes of its work, and what ends it."""
 
 import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 import pytest
 
-from bot.core.errors import Conflict, Refused
+from bot.agent.loop import ENDED_EARLY, LAST_REQUESTS
+from bot.core.errors import Refused
 from bot.core.gate import Stage
+from bot.core.moves import Approved, Planned, Proposed
+from bot.core.names import CommitId
 from bot.core.transcript import Json
-from bot.ports import ModelRequest, RepositoryRules
-from bot.workflow import engine
+from bot.core.work import PullCommits
+from bot.ports import ModelRequest, ToolOutput
+from bot.workflow.main_session import checkout
 from bot.workflow.thread_run import WorkSettings
+from bot.workflow.verification import run_commands
+from tests.agent.ground import HandClock
 from tests.workflow.ground import (
-    BASE,
     FILE,
+    LOCATION,
     MAYA,
     WILL,
     Ground,
@@ -23,16 +31,16 @@ from tests.workflow.ground import (
     call,
     is_working,
     plan_and_work,
+    plan_with_check,
     say,
     submit,
-    was_called,
 )
+from tests.workflow.memory_ports import PRICE_USD
 
 SECRET: Final = "ghp_" + "a1B2" * 9
 
 
-async def test_an_answer_is_told() -> None:
-    """Somebody who asks a question gets its answer, and no plan."""
+async def test_an_answer_is_told_without_a_plan() -> None:
     ground = Ground(lambda _: say("It is 42."))
     assert (await ground.planned()).stage is Stage.ANSWERED
     assert ground.told == ["It is 42."]
@@ -40,8 +48,7 @@ async def test_an_answer_is_told() -> None:
 
 @pytest.mark.req("X3", "PR3")
 @pytest.mark.parametrize("part", ("scope", "commands"))
-async def test_a_contract_with_a_secret_is_refused(part: str) -> None:
-    """What would be left of it means something else; the failure says where, and not which."""
+async def test_a_secret_in_a_contract_is_refused_and_not_shown(part: str) -> None:
     contract: dict[str, object] = {part: [SECRET]}
     ground = Ground(lambda _: submit("Do it.", **contract))
     assert (await ground.planned()).stage is Stage.FAILED
@@ -50,8 +57,7 @@ async def test_a_contract_with_a_secret_is_refused(part: str) -> None:
 
 
 @pytest.mark.req("PR4")
-async def test_a_refusal_at_a_terminal_ends_the_program() -> None:
-    """Whoever is at a terminal reads it at once, and nothing says that it failed; a thread is told."""
+async def test_a_refusal_is_told_on_a_thread_and_raised_at_a_terminal() -> None:
     settings = WorkSettings(watch_seconds=0, workflows=False)
     thread, terminal = Ground(_submit_workflow, settings), LocalGround(_submit_workflow, settings)
     assert (await thread.planned()).stage is Stage.FAILED
@@ -65,7 +71,6 @@ def _submit_workflow(_: ModelRequest) -> list[Json]:
 
 
 async def test_a_closed_thread_is_not_planned() -> None:
-    """Closing it after the request stops the planning before anything is spent."""
     ground = Ground()
     await ground.moved(ground.requested())
     ground.clock.seconds += 1
@@ -76,7 +81,6 @@ async def test_a_closed_thread_is_not_planned() -> None:
 
 @pytest.mark.req("PR1")
 async def test_a_revision_builds_on_the_plan() -> None:
-    """Its planner reads the plan and what it was to be allowed, and people see what changed."""
     ground = Ground(lambda request: submit("Do it." if "Shorter." not in str(request.messages) else "Do less."))
     await ground.planned()
     ground.thread.say(MAYA, "@plangate revise Shorter.")
@@ -89,7 +93,6 @@ async def test_a_revision_builds_on_the_plan() -> None:
 
 @pytest.mark.req("K1", "A4")
 async def test_approved_work_knows_the_plan_and_nothing_of_its_planner() -> None:
-    """On a thread a new session begins from the approved document; at a terminal the one that planned goes on."""
     for ground, sessions in ((Ground(_thinking), 2), (LocalGround(_thinking), 1)):
         ground.thread.say(WILL, "Do it.")
         await ground.look()
@@ -106,11 +109,9 @@ def _thinking(request: ModelRequest) -> list[Json]:
 
 
 @pytest.mark.req("E4", "L4a")
-async def test_a_stop_while_the_model_works() -> None:
-    """The session ends, nothing is published, and people hear what there was and what it cost."""
+async def test_a_stop_while_the_model_works_publishes_nothing_and_tells_what_there_is() -> None:
     ground = Ground(settings=WorkSettings(watch_seconds=1))
-    await ground.planned()
-    ground.thread.decide(MAYA)
+    await ground.approved()
     ground.model.meanwhile[3] = partial(_stop_and_wait, ground)
     state = await ground.look()
     assert state.stage is Stage.STOPPED
@@ -125,171 +126,14 @@ async def _stop_and_wait(ground: Ground) -> None:
     await asyncio.Event().wait()
 
 
-@pytest.mark.req("E4", "PR1")
-async def test_a_stop_while_the_work_is_copied() -> None:
-    """Nothing is pushed after it, also where the branch is the bot's own and nobody else writes there."""
-    ground = Ground()
-    await ground.planned()
-    ground.thread.decide(MAYA)
-    ground.workspace.while_copying = partial(ground.listen, WILL, "@plangate stop")
-    assert (await ground.look()).stage is Stage.STOPPED
-    assert ground.workspace.pushed == []
-
-
-@pytest.mark.req("A4b", "PR1")
-async def test_a_stop_that_the_journal_does_not_know() -> None:
-    """Whoever took its entry back with the ref, or kept its delivery away, gains nothing: it is on the thread."""
-    ground = Ground()
-    await ground.planned()
-    ground.thread.decide(MAYA)
-    ground.model.meanwhile[3] = partial(_say_stop, ground)
-    assert (await ground.look()).stage is Stage.STOPPED
-    assert ground.workspace.pushed == []
-
-
-async def _say_stop(ground: Ground) -> None:
-    ground.thread.say(WILL, "@plangate stop")
-
-
-@pytest.mark.req("A4", "PR1")
-async def test_rules_that_changed_while_the_work_ran() -> None:
-    """The file is read again right before the push; another look, by the rules of now, decides."""
-    ground = Ground()
-    await ground.planned()
-    ground.thread.decide(MAYA)
-    with pytest.raises(Conflict, match="who may approve has changed"):
-        await engine.check_thread(replace(ground.process(), rules=ChangedRules()))
-    assert (await ground.state()).stage is Stage.PUBLISHING
-    assert ground.workspace.pushed == []
-
-
-class ChangedRules(RepositoryRules):
-    async def have_rules_changed(self) -> bool:
-        return True
-
-
-@pytest.mark.req("E4")
-async def test_a_branch_that_holds_something_else() -> None:
-    """It is never overwritten. On a thread the work failed; at a terminal the error is raised."""
-    for ground in (Ground(), LocalGround()):
-        ground.thread.say(WILL, "Do it.")
-        ground.workspace.branches.update(dict.fromkeys(("plangate/7-fix-it", "plangate/run-do-it-00000007"), BASE))
-        if isinstance(ground, LocalGround):
-            with pytest.raises(Conflict):
-                await ground.look()
-        else:
-            await ground.look()
-            ground.thread.decide(MAYA)
-            assert (await ground.look()).stage is Stage.FAILED
-            assert "the branch holds something else" in ground.told[0]
-        assert set(ground.workspace.branches.values()) == {BASE}
-
-
 @pytest.mark.req("K4", "G3a")
-async def test_checks_that_fail_go_back_to_the_session() -> None:
-    """Once each; then the work stands as it is, and the journal has what they showed."""
-    ground = Ground(_failing, WorkSettings(watch_seconds=0, repairs=2))
+async def testplan_with_check_checks_go_back_to_the_session_as_often_as_configured() -> None:
+    ground = Ground(plan_with_check, WorkSettings(watch_seconds=0, repairs=2))
     ground.workspace.commands["check"] = lambda _: 1
     state = await ground.published()
     assert state.stage is Stage.IN_REVIEW
     assert [check["exit_code"] for check in state.work.current.checks] == [1]
     assert len([request for request in ground.model.requests if is_working(request)]) == 3
-
-
-def _failing(request: ModelRequest) -> list[Json]:
-    return plan_and_work(request) if is_working(request) else submit(commands=["check"])
-
-
-@pytest.mark.req("PR1")
-async def test_work_that_outgrows_its_plan_becomes_an_amendment() -> None:
-    """It names what the work changed beyond it, waits for its own approval, and publishes that very tree."""
-    ground = Ground(_outgrowing)
-    state = await ground.published()
-    assert (state.stage, state.gate.plan) == (Stage.AWAITING_APPROVAL, 2)
-    assert "`b.py`" in state.plan.current.markdown
-    assert ground.workspace.pushed == []
-    ground.thread.decide(MAYA)
-    assert (await ground.look()).stage is Stage.IN_REVIEW
-    assert len([request for request in ground.model.requests if is_working(request)]) == 3
-
-
-def _outgrowing(request: ModelRequest) -> list[Json]:
-    if is_working(request) and not was_called(request, "Write"):
-        return call("Write", file_path="b.py", content="b = 1\n")
-    return plan_and_work(request)
-
-
-@pytest.mark.req("PR2")
-async def test_a_second_request_adds_to_the_open_pull_request() -> None:
-    """It begins on its head and pushes to its branch; once that is merged, a new round gets a new branch."""
-    ground = Ground()
-    await ground.published()
-    await ground.published()
-    assert (len(ground.pulls.orders), len(ground.workspace.pushed)) == (1, 2)
-    assert "Planned and changed files" in ground.pulls.orders[0].body
-    assert ground.workspace.pushed[1].expected is not None
-    ground.pulls.closed.add(101)
-    state = await ground.published()
-    assert (state.gate.round, len(ground.pulls.orders)) == (2, 2)
-    assert ground.pulls.orders[1].branch == "plangate/7-fix-it-r2"
-
-
-@pytest.mark.req("E3")
-async def test_a_pull_request_that_moved_on() -> None:
-    """Work on a branch to which somebody pushed since its plan is not pushed on top."""
-    ground = Ground()
-    await ground.published()
-    await ground.planned("And the docs.")
-    ground.workspace.branches["plangate/7-fix-it"] = BASE
-    ground.thread.decide(MAYA)
-    assert (await ground.look()).stage is Stage.STALE
-    assert len(ground.workspace.pushed) == 1
-
-
-@pytest.mark.req("A4b", "PR2")
-async def test_a_pull_request_that_the_journal_does_not_know() -> None:
-    """A journal that was set back does not make the work of one approval twice; the next plan gets a branch apart."""
-    ground = Ground()
-    await ground.planned()
-    before = len(await ground.kinds())
-    ground.thread.decide(MAYA)
-    await ground.look()
-    ground.journal.set_back(ground.location.thread, before)
-    assert (await ground.look()).stage is Stage.STALE
-    assert "pull request #101 was already made from it" in ground.told[-1]
-    assert len(ground.pulls.orders) == 1
-
-
-@pytest.mark.req("A4b", "PR3")
-async def test_a_journal_that_was_set_back() -> None:
-    """It is said once and nothing is done, until an approver says `retry`; then everything is planned again."""
-    ground = Ground()
-    await ground.published()
-    ground.journal.set_back(ground.location.thread, 4)
-    ground.thread.newest = 77
-    for _ in range(2):
-        with pytest.raises(Refused, match="reset or deleted"):
-            await ground.look()
-    (warning,) = ground.thread.texts("warning")
-    assert "is older than my comments here" in warning
-    ground.clock.seconds += 1
-    ground.thread.say(MAYA, "@plangate retry")
-    state = await ground.look()
-    assert (state.stage, state.work.branch_suffix) == (Stage.AWAITING_APPROVAL, 77)
-    assert len(ground.workspace.pushed) == 1
-
-
-@pytest.mark.req("PR6")
-async def test_co_author() -> None:
-    """Whoever asked is named in the commit, and not the bot where a task did; at a terminal nobody has an account."""
-    for ground, named in ((Ground(), "will <5+will@users.noreply.github.com>"), (LocalGround(), "")):
-        ground.thread.say(WILL, "Do it.")
-        await ground.look()
-        ground.thread.decide(MAYA)
-        await ground.look()
-        (order,) = ground.workspace.pushed
-        assert ("Co-authored-by: " in order.message, named in order.message) == (bool(named), True)
-        assert order.requester == ""
 
 
 @pytest.mark.req("A4", "PR1")
@@ -298,13 +142,142 @@ async def test_approval_withdrawn_during_the_set_up_starts_no_session() -> None:
         ground.thread.opinions.clear()
         return 0
 
-    def script(request: ModelRequest) -> list[dict[str, object]]:
-        return plan_and_work(request) if is_working(request) else submit(commands=["check"])
-
-    ground = Ground(script)
+    ground = Ground(plan_with_check)
     ground.workspace.commands["check"] = withdraw
-    await ground.planned()
-    ground.thread.decide(MAYA)
+    await ground.approved()
     assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
     assert not any(map(is_working, ground.model.requests))
     assert "the approval was withdrawn" in ground.told[0]
+
+
+async def _finish(ground: Ground) -> None:
+    """Have somebody say it while the model answers, and wait until the session has heard it."""
+    await ground.listen(WILL, "@plangate finish")
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+def _endless(request: ModelRequest) -> list[Json]:
+    """Return the next edit of a model that never ends its turn."""
+    if not is_working(request):
+        return submit(commands=["check"])
+    return call("Write", file_path=FILE, content=f"a = {len(request.messages)}\n")
+
+
+def _obedient(request: ModelRequest) -> list[Json]:
+    """Return what a model does that ends its turn as soon as it is told."""
+    told = "People asked you to finish" in str(request.messages)
+    return say("Half of it is done.") if told else _endless(request)
+
+
+def _working(ground: Ground) -> list[ModelRequest]:
+    return [request for request in ground.model.requests if is_working(request)]
+
+
+async def test_work_that_is_told_to_finish_is_published_with_its_summary() -> None:
+    ground = Ground(_obedient, WorkSettings(watch_seconds=1))
+    await ground.approved()
+    ground.model.meanwhile[3] = partial(_finish, ground)
+    state = await ground.look()
+    assert (state.stage, state.work.current.summary) == (Stage.IN_REVIEW, "Half of it is done.")
+    assert len(_working(ground)) == 3
+    assert "Finishing early, as will asked" in ground.told[0]
+
+
+async def test_a_model_that_does_not_finish_is_ended_without_repairs() -> None:
+    ground = Ground(_endless, WorkSettings(watch_seconds=1, repairs=2))
+    ground.workspace.commands["check"] = lambda _: 1
+    await ground.approved()
+    ground.model.meanwhile[3] = partial(_finish, ground)
+    state = await ground.look()
+    assert (state.stage, state.work.current.summary) == (Stage.IN_REVIEW, ENDED_EARLY)
+    assert [check["exit_code"] for check in state.work.current.checks] == [1]
+    assert len(_working(ground)) == 2 + LAST_REQUESTS
+
+
+async def test_a_restart_grants_finishing_work_no_further_requests() -> None:
+    ground = Ground(_endless, WorkSettings(watch_seconds=1))
+    await ground.approved()
+    ground.model.meanwhile[3] = partial(_finish, ground)
+    ground.model.meanwhile[5] = partial(_die, ground)
+    with suppress(asyncio.CancelledError):
+        await ground.look()
+    state = await ground.look()
+    assert state.stage is Stage.IN_REVIEW
+    assert len(_working(ground)) == 2 + LAST_REQUESTS + 1
+
+
+async def _die(_: Ground) -> None:
+    raise asyncio.CancelledError
+
+
+async def test_most_of_the_budget_is_told_on_the_thread() -> None:
+    ground = Ground(settings=WorkSettings(watch_seconds=0, budget_usd=PRICE_USD * 2.2))
+    await ground.published()
+    *_, shown = ground.thread.shown_progress.values()
+    assert shown.endswith("**80% of the budget is used.**")
+
+
+PULL: Final = PullCommits(CommitId("c" * 40), CommitId("d" * 40))
+
+
+@pytest.mark.req("K6", "K8", "PR1")
+@pytest.mark.parametrize("branch", ("", "topic"), ids=("fork", "own branch"))
+async def test_approved_work_on_a_fork_gets_a_checkout_without_its_commits(branch: str) -> None:
+    ground = Ground(location=replace(LOCATION, pull=PULL, branch=branch))
+    plan = ground.plan()
+    await ground.moved(ground.requested())
+    await checkout(await ground.reading())
+    await ground.moved(
+        Planned(plan=plan, digest=plan.digest),
+        Proposed(shown="IC_1", digest=plan.digest),
+        Approved(by=("maya",), approved_at=ground.clock.now(), digest=plan.digest),
+    )
+    for _ in range(2):
+        await checkout(await ground.reading())
+    planned, *worked = ground.workspace.asked
+    assert planned[1] == PULL
+    assert worked == [planned if branch else (f"{planned[0]}-work", None)] * 2
+
+
+class Host:
+    """A toolhost on which `sleep N` takes N seconds of the clock, at most its timeout."""
+
+    def __init__(self, clock: HandClock) -> None:
+        self.clock = clock
+
+    async def call(
+        self,
+        operation: str,  # noqa: ARG002 - the port's
+        arguments: Json,
+        *,
+        progress: Callable[[str], None] | None = None,  # noqa: ARG002 - the port's
+        timeout: float = 660.0,
+    ) -> ToolOutput:
+        took, most = float(arguments["command"].partition(" ")[2]), arguments["timeout"] / 1000
+        assert timeout > most
+        self.clock.seconds += min(took, most)
+        details = {"exit_code": 0 if took <= most else None, "seconds": min(took, most)}
+        return ToolOutput("", details=details)
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.req("K4")
+@pytest.mark.parametrize(
+    ("commands", "seconds", "ended"),
+    (
+        (("sleep 2", "sleep 3"), 10.0, [("sleep 2", 0), ("sleep 3", 0)]),
+        (("sleep 2", "sleep 9", "sleep 1"), 10.0, [("sleep 2", 0)]),
+        (("sleep 700", "sleep 1"), 1000.0, [("sleep 700", None), ("sleep 1", 0)]),
+        (("sleep 700", "sleep 1"), None, [("sleep 700", None), ("sleep 1", 0)]),
+    ),
+    ids=("enough", "cut short", "their own limit", "any time"),
+)
+async def test_only_what_its_own_limit_cut_short_is_known_of_a_command(
+    commands: tuple[str, ...], seconds: float | None, ended: list[tuple[str, int | None]]
+) -> None:
+    ground = Ground()
+    ran = await run_commands(ground.process(), Host(ground.clock), commands, seconds=seconds)
+    assert [(each["command"], each["exit_code"]) for each in ran] == ended
