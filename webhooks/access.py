@@ -1,12 +1,13 @@
-"""Who may read the service's data, and errors of the API as `application/problem+json`."""
+"""What all routes share: errors as `application/problem+json`, bounded bodies, and who may read the service's data."""
 
 import hmac
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import FastAPI, Request
 from fastapi.exception_handlers import http_exception_handler
@@ -14,14 +15,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from bot.config.settings import Settings
 from bot.core.errors import Broken, PlangateError, Transient
 
-# --- Errors of the API as `application/problem+json` (https://www.rfc-editor.org/rfc/rfc9457): what, where, and how
-#     to fix it
-
 MEDIA_TYPE = "application/problem+json"
+"""https://www.rfc-editor.org/rfc/rfc9457"""
 API = "/api/"
 
 
@@ -31,13 +31,10 @@ class ProblemBody:
 
     type: str
     title: str
-    """The name of the status."""
     status: int
     detail: str
-    """What went wrong."""
     where: str
     fix: str
-    """What to do about it."""
 
 
 class Problem(Exception):
@@ -64,6 +61,24 @@ def json_response(
     """Return a JSON response that no cache keeps. Half a surrogate pair, which the journal may hold, is escaped."""
     content = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
     return Response(content, status, {**(headers or {}), "cache-control": "no-store"}, media_type)
+
+
+async def read_body(request: Request, most: int) -> bytes | None:
+    """Return the body of a request; None if it has more than `most` bytes. Raises ClientDisconnect if it ends early."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > most:
+            return None
+    return body
+
+
+async def read_fields(request: Request, most: int) -> dict[str, str] | None:
+    """Return the fields of a form; None if it has more than `most` bytes or ends early."""
+    with suppress(ClientDisconnect):
+        if (body := await read_body(request, most)) is not None:
+            return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+    return None
 
 
 def problem_answers(answers: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
@@ -98,8 +113,7 @@ def add_problems(app: FastAPI) -> None:
         return problem_response(Problem(error.status_code, str(error.detail), *about, headers=error.headers))
 
 
-# --- Decides who may read the service's data: callers with the API token or, at a service that is not public and has
-#     none, programs on this machine
+# --- Who may read the service's data
 
 _FORWARDED: Final = frozenset({"forwarded", "via", "x-real-ip"})
 """Headers that proxies add, besides those that begin with x-forwarded-."""

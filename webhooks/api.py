@@ -25,10 +25,8 @@ from bot.service.overview.thread_index import LONGEST_CURSOR, MOST_ROWS, USUAL_R
 from bot.service.overview.thread_views import timeline_entry
 from bot.service.overview.views import ThreadDetail, ThreadSummary, TimelineEntry, WaitsFor
 from bot.service.person_turns import PostedTurn, TurnFault, TurnOrder, TurnRefused
-from webhooks.access import Problem, add_problems, json_response, problem_answers, require_operator
+from webhooks.access import Problem, add_problems, json_response, problem_answers, read_body, require_operator
 from webhooks.event_stream import SIGN_OF_LIFE, EventStream, Streams, encode_event
-
-# --- The API's routes that read: threads, one thread, and its journal (docs/api.md). SHELL: no rules here ------------
 
 MOST_ENTRIES: Final = 500
 """Most journal entries in one response."""
@@ -105,14 +103,18 @@ class ApiParts:
 FIND: Final = "list the threads with GET /api/threads, or run `plangate reindex`"
 
 
-def add_api(app: FastAPI, parts: ApiParts) -> None:
-    """Add the routes that read, and answer errors of the API as problems."""
+def add_api(app: FastAPI, *, parts: ApiParts, streams: Streams, post_turn: "PostTurn") -> None:
+    """Add the routes, and answer errors of the API as problems."""
     add_problems(app)
-    router = APIRouter(prefix="/api/threads", tags=["threads"], dependencies=[OPERATOR])
-    _add_list(router, parts)
-    _add_thread(router, parts)
-    _add_journal(router, parts)
-    app.include_router(router)
+    reading = APIRouter(prefix="/api/threads", tags=["threads"], dependencies=[OPERATOR])
+    _add_list(reading, parts)
+    _add_thread(reading, parts)
+    _add_journal(reading, parts)
+    _add_events(reading, parts, streams)
+    app.include_router(reading)
+    turns = APIRouter(prefix="/api/threads", tags=["turns"])
+    _add_turns(turns, post_turn)
+    app.include_router(turns)
 
 
 def _add_list(router: APIRouter, parts: ApiParts) -> None:
@@ -193,7 +195,7 @@ def _link(request: Request, cursor: str | None) -> dict[str, str]:
     return {"link": f'<{request.scope["path"]}?{urlencode([*others, ("after", cursor)])}>; rel="next"'}
 
 
-# --- The API's event stream of one thread: its journal, entry by entry, as the entries come. SHELL: no rules here
+# --- The event stream of one thread
 
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
@@ -204,9 +206,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 
-def add_events(app: FastAPI, parts: ApiParts, streams: Streams) -> None:
-    """Add the route of the event streams."""
-    router = APIRouter(prefix="/api/threads", tags=["threads"], dependencies=[OPERATOR])
+def _add_events(router: APIRouter, parts: ApiParts, streams: Streams) -> None:
     answers = problem_answers(
         OF_A_THREAD | {503: "Too many streams are open, or GitHub does not answer: try again later."}
     )
@@ -234,8 +234,6 @@ def add_events(app: FastAPI, parts: ApiParts, streams: Streams) -> None:
         first = await anext(news)  # what cannot be read is answered with its status, not with a stream
         return EventStream(streams, _lines(parts, address, first, news))
 
-    app.include_router(router)
-
 
 async def _lines(
     parts: ApiParts, address: ThreadAddress, first: News, news: AsyncGenerator[News]
@@ -259,7 +257,7 @@ def _encode(parts: ApiParts, news: News) -> bytes:
     )
 
 
-# --- The API's route on which people speak: a turn is posted by their own token (docs/api.md). SHELL: no rules here
+# --- The route on which people speak
 
 LARGEST: Final = 512 * 1024
 """Maximum bytes of a body: room for a comment of 65,536 characters, GitHub's limit."""
@@ -307,9 +305,7 @@ PostTurn = Callable[[TurnOrder], Awaitable[PostedTurn]]
 """Posts a turn once per person and key. Raises TurnRefused and Transient."""
 
 
-def add_turns(app: FastAPI, post_turn: PostTurn) -> None:
-    """Add the route on which people speak."""
-    router = APIRouter(prefix="/api/threads", tags=["turns"])
+def _add_turns(router: APIRouter, post_turn: PostTurn) -> None:
     token = HTTPBearer(scheme_name="person", description="A GitHub token of the person who speaks.", auto_error=False)
     body = {"required": True, "content": {"application/json": {"schema": TurnBody.model_json_schema()}}}
 
@@ -339,19 +335,15 @@ def add_turns(app: FastAPI, post_turn: PostTurn) -> None:
             status = _STATUS[error.fault]
             raise Problem(status, error.what, error.where, error.fix, headers=_HEADERS.get(status)) from None
 
-    app.include_router(router)
-
 
 async def _read_text(request: Request) -> str:
     """Return the text in a body. Raises Problem."""
-    content = b""
     try:
-        async for piece in request.stream():
-            content += piece
-            if len(content) > LARGEST:
-                raise Problem(413, f"the body has more than {LARGEST:,} bytes", "body", "write less")
+        content = await read_body(request, LARGEST)
     except ClientDisconnect:
         raise Problem(422, "the body ended early", "body", "send all of it") from None
+    if content is None:
+        raise Problem(413, f"the body has more than {LARGEST:,} bytes", "body", "write less")
     try:
         return TurnBody.model_validate_json(content).text
     except ValidationError as error:

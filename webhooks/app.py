@@ -32,24 +32,20 @@ from bot.core.errors import Misconfigured, Unreadable
 from bot.core.secrets.redaction import Redactor
 from bot.logs import failure, redirect_output, say, setup
 from bot.service.maintenance_pass import MaintenanceRounds
-from bot.service.overview.overview import Overview
 from bot.service.person_turns import PersonTurns, TurnLedger
 from bot.service.service import Service
 from bot.service.viewers import SignIn
 from webhooks.access import may_read
-from webhooks.api import ApiParts, PostTurn, add_api, add_events, add_turns
+from webhooks.api import ApiParts, add_api
 from webhooks.client_limits import ClientLimits, bounded_protocol
 from webhooks.dashboard.service_pages import add_dashboard
 from webhooks.delivery_route import DEFAULT_BOUNDS, Bounds, Deliveries, DeliveriesFirst, describe_deliveries
 from webhooks.event_stream import Streams
 from webhooks.setup.set_up import CLOSED_SET_UP, SetUpRoutes, SetUpVisitor, announce_set_up
 
-# --- The socket that `plangate serve` takes connections from. SHELL: no rules here -----------------------------------
-# With its queue in PostgreSQL, several processes on one machine may listen on one port, so that one of them can be
-# upgraded or killed while the others answer. Linux shares new connections out among them, and lets only processes of
-# one
-# user do so (SO_REUSEPORT).
-#
+# --- The socket. With the queue in PostgreSQL, several processes on one machine may listen on one port, so that one of
+# them can be upgraded or killed while the others answer. Linux shares new connections out among them, and lets only
+# processes of one user do so (SO_REUSEPORT).
 # https://man7.org/linux/man-pages/man7/socket.7.html
 
 BACKLOG: Final = 256
@@ -86,7 +82,7 @@ def bind_listener(host: str, port: int, *, shares: bool = False) -> socket.socke
     return listener
 
 
-# --- HTTP of the service, and `serve`: receives deliveries and reports health (docs/api.md). SHELL: no rules here
+# --- The application, and the server
 
 DRAIN_SECONDS: Final = 2
 SHUTDOWN_SECONDS: Final = 9.0
@@ -158,18 +154,6 @@ def _add_receipt_keys(app: FastAPI, service: Service) -> None:
         return Response(content, media_type="application/json")
 
 
-def api_routes(overview: Overview, post_turn: PostTurn, settings: Settings, streams: Streams) -> Routes:
-    """Return a function that adds the API's routes to an application: reading, event streams, and turns of people."""
-
-    def add(app: FastAPI) -> None:
-        parts = ApiParts(overview, settings)
-        add_api(app, parts)
-        add_events(app, parts, streams)
-        add_turns(app, post_turn)
-
-    return add
-
-
 def serve(
     settings: Settings, host: str, port: int, *, worker: bool = True, log: tuple[str, str] = ("text", "INFO")
 ) -> int:
@@ -212,7 +196,6 @@ async def _set_up(settings: Settings, listener: socket.socket, host: str, redact
 
 
 def _serve(settings: Settings, listener: socket.socket, *, worker: bool, log: tuple[str, str]) -> int:
-    """Serve the application until a signal ends it."""
     github = settings.github
     if not github.webhook_secret:
         raise Misconfigured(
@@ -240,7 +223,7 @@ def _serve(settings: Settings, listener: socket.socket, *, worker: bool, log: tu
             limits = ClientLimits(per_address=settings.service.connections_per_address)
             overview = overview_of(service, github, recorder, rounds)
             turns = PersonTurns(github, TurnLedger(settings.data_dir / "turns"), github.clock)
-            api = api_routes(overview, turns.post, settings, streams)
+            api = partial(add_api, parts=ApiParts(overview, settings), streams=streams, post_turn=turns.post)
             sign_in = SignIn(settings, github.clock, redactor)
             pages = partial(add_dashboard, reading=overview, sign_in=sign_in, streams=streams)
             await run(service, listener, limits, stopping=stop, further=(api, pages))
@@ -299,7 +282,6 @@ class _Server(uvicorn.Server):
 
 
 def _config(app: ASGIApp, limits: ClientLimits) -> uvicorn.Config:
-    """Return the settings of the HTTP server."""
     return uvicorn.Config(
         app,
         http=bounded_protocol(limits),

@@ -12,7 +12,7 @@ import asyncio
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
 from math import inf
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -36,30 +36,18 @@ class ClientLimits:
     per_address: int = 64
 
 
-class Client(Protocol):
-    """One connection of the server."""
-
-    @property
-    def client(self) -> tuple[str, int] | None:
-        """Address and port of the other end."""
-
-    def cut_off(self) -> None:
-        """Close the connection at once, without a response."""
-
-
 @dataclass(slots=True)
 class Clients:
     """The connections of one server."""
 
     limits: ClientLimits
-    _open: dict[Client, str] = field(init=False, default_factory=dict)
+    _open: dict["BoundedProtocol", str] = field(init=False, default_factory=dict)
     """Every open connection with the site that it counts for; "" for this machine."""
-    _waiting: dict[Client, None] = field(init=False, default_factory=dict)
+    _waiting: dict["BoundedProtocol", None] = field(init=False, default_factory=dict)
     """The connections that the server waits for, longest wait first."""
 
-    def admit(self, client: Client) -> None:
-        """Count a new connection. If it exceeds a limit, cut off the client that has kept the server waiting
-        longest."""
+    def admit(self, client: "BoundedProtocol") -> None:
+        """Count a new connection. If it exceeds a limit, the client that has kept the server waiting longest goes."""
         site = _site(client.client[0] if client.client else "")
         self._open[client] = site
         self._waiting[client] = None
@@ -68,12 +56,12 @@ class Clients:
         elif len(self._open) > self.limits.connections:
             self._cut_off("")
 
-    def release(self, client: Client) -> None:
+    def release(self, client: "BoundedProtocol") -> None:
         """Stop counting a connection."""
         self._open.pop(client, None)
         self._waiting.pop(client, None)
 
-    def mark(self, client: Client, *, is_waiting: bool) -> None:
+    def mark(self, client: "BoundedProtocol", *, is_waiting: bool) -> None:
         """Record whether the server waits for a client, or the client for the server."""
         if is_waiting and client in self._open:
             self._waiting.setdefault(client)

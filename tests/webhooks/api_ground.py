@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,7 +30,8 @@ from bot.testing.host import host_application
 from tests.core.journal_histories import histories
 from tests.service.ground import HandClock, Host, settings
 from tests.service.overview.ground import SERVER, SharedJournal, Source
-from webhooks.app import api_routes, application
+from webhooks.api import ApiParts, add_api
+from webhooks.app import application
 from webhooks.delivery_route import Bounds
 from webhooks.event_stream import Streams
 
@@ -103,7 +105,8 @@ class World:
             lambda: [(7, LIMIT)],
             lambda *_: None,
         )
-        self.routes = api_routes(self.overview, self.turns.post, given, self.streams)
+        parts = ApiParts(self.overview, given)
+        self.routes = partial(add_api, parts=parts, streams=self.streams, post_turn=self.turns.post)
 
     def application(self) -> ASGIApp:
         return application(self.service, Bounds(), self.routes)

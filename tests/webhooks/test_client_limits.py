@@ -20,7 +20,7 @@ from bot.service.service import Service
 from tests.service.ground import Host, call, deliver, settings
 from tests.stories.ground import until
 from webhooks.app import bind_listener, run
-from webhooks.client_limits import ClientLimits, Clients, JoinedWrites
+from webhooks.client_limits import BoundedProtocol, ClientLimits, Clients, JoinedWrites
 
 HALF_HEAD = b"POST /webhooks/github HTTP/1.1\r\nHost: x\r\n"
 HALF_BODY = HALF_HEAD + b"Content-Length: 100\r\n\r\nhalf"
@@ -198,19 +198,18 @@ async def test_what_is_written_in_one_step_is_sent_at_once() -> None:
     assert wire.told == [b"head, body", b"last", "closed"]
 
 
-@dataclass(eq=False)
-class Client:
-    """A connection from an address."""
+class Client(BoundedProtocol):
+    """A connection from an address, without a server behind it."""
 
-    client: tuple[str, int] | None
-    is_cut_off: bool = False
+    def __init__(self, host: str) -> None:
+        self.client, self.is_cut_off = (host, 1), False
 
     def cut_off(self) -> None:
         self.is_cut_off = True
 
 
 def admitted(clients: Clients, host: str) -> Client:
-    made = Client((host, 1))
+    made = Client(host)
     clients.admit(made)
     return made
 

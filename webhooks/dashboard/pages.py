@@ -13,12 +13,11 @@ from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 
 from bot.config.settings import Settings
 from bot.core.errors import PlangateError, Refused
@@ -28,13 +27,12 @@ from bot.logs import failure
 from bot.ports import Clock
 from bot.service.overview.overview import Overview
 from bot.service.viewers import SignIn, Viewer, ViewerAccess
-from webhooks.access import API, Problem, is_served_locally, problem_response
+from webhooks.access import API, Problem, is_served_locally, problem_response, read_fields
 from webhooks.dashboard.render import templates
 
-# --- Protects the dashboard from other web sites, by its origin, its headers, its cookies, and checked forms (W5)
+# --- Protection from other web sites (W5)
 # - Without PLANGATE_PUBLIC_URL, only browsers on this machine are served, and only under a name of this machine, so
-#   that
-#   a web site whose name points here (DNS rebinding) gets nothing.
+#   that a web site whose name points here (DNS rebinding) gets nothing.
 # - A form counts only if its own page sent it: with the session's token, and from this origin.
 # - Pages run no script but /assets/app.js, load nothing from elsewhere, and cannot be framed.
 
@@ -93,16 +91,8 @@ def origin_of(request: Request, settings: Settings) -> Origin:
 async def checked_form(request: Request, origin: Origin, token: str) -> Mapping[str, str]:
     """Return the fields of a form that a page of ours sent. Raises Forged."""
     check_source(request, origin)
-    body = b""
-    try:
-        async for piece in request.stream():
-            body += piece
-            if len(body) > FORM_BYTES:
-                raise Forged
-    except ClientDisconnect:
-        raise Forged from None
-    fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-    if not hmac.compare_digest(fields.get("token", "").encode(), token.encode()):
+    fields = await read_fields(request, FORM_BYTES)
+    if fields is None or not hmac.compare_digest(fields.get("token", "").encode(), token.encode()):
         raise Forged
     return fields
 
@@ -130,7 +120,7 @@ def local_path(text: str) -> str:
     return text if plain and not set(text) & {"\\", " "} else "/"
 
 
-# --- Who is signed in. Sessions stay in memory: when the service restarts, people sign in again with one click -------
+# --- Who is signed in. Sessions stay in memory: when the service restarts, people sign in again with one click
 # A session ends after IDLE_SECONDS without a request, after SESSION_SECONDS, at sign-out, and when there are too many.
 # The browser holds a random id; the table holds its hash.
 
@@ -250,8 +240,6 @@ def _key(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()
 
 
-# --- One request to a page: where it was sent, who is signed in, and what this person may see (W5) -------------------
-
 SESSION_COOKIE: Final = "plangate"
 LONGEST_NUMBER: Final = 15
 """Digits of the largest number of a thread, as in the API."""
@@ -311,14 +299,49 @@ class Visit:
         return self.role(repository) >= Role.WRITE
 
 
+# --- Each page's handler gets a visit and returns what to show; refusals become pages here
+
+FOR_PROGRAMS: Final = re.compile(
+    rf"{re.escape(API)}.*|/webhooks/github|/healthz|/readyz|/metrics|/openapi\.json|/\.well-known/plangate-keys\.json",
+    re.DOTALL,
+)
+"""The paths that programs ask for, and not people."""
+ASSETS: Final = {"style.css": "text/css", "app.js": "text/javascript"}
+TABS: Final = (
+    ("/", "Waiting for you"),
+    ("/threads", "Threads"),
+    ("/costs", "Costs"),
+    ("/maintenance", "Maintenance"),
+    ("/deliveries", "Deliveries"),
+    ("/service", "Service"),
+)
+
+
 @dataclass(frozen=True, slots=True)
-class Dashboard:
-    """What all pages share."""
+class Page:
+    """A page's template, and the values in it."""
+
+    template: str
+    title: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    status: int = 200
+
+
+Answer = Page | str
+"""A page, or the path to redirect to."""
+Handler = Callable[[Visit, Request], Awaitable[Answer]]
+FormHandler = Callable[[Visit, Request, Mapping[str, str]], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The pages of the dashboard, what they share, and the router that serves them."""
 
     reading: Overview
     sign_in: SignIn
     sessions: Sessions
     attempts: Attempts
+    router: APIRouter
 
     @property
     def clock(self) -> Clock:
@@ -357,48 +380,6 @@ class Dashboard:
             raise NotFound
         return address
 
-
-# --- Connects pages to HTTP: each handler gets a visit and returns what to show; refusals become pages here ----------
-
-FOR_PROGRAMS: Final = re.compile(
-    rf"{re.escape(API)}.*|/webhooks/github|/healthz|/readyz|/metrics|/openapi\.json|/\.well-known/plangate-keys\.json",
-    re.DOTALL,
-)
-"""The paths that programs ask for, and not people."""
-ASSETS: Final = {"style.css": "text/css", "app.js": "text/javascript"}
-TABS: Final = (
-    ("/", "Waiting for you"),
-    ("/threads", "Threads"),
-    ("/costs", "Costs"),
-    ("/maintenance", "Maintenance"),
-    ("/deliveries", "Deliveries"),
-    ("/service", "Service"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page: its template, and the values in it."""
-
-    template: str
-    title: str
-    values: Mapping[str, Any] = field(default_factory=dict)
-    status: int = 200
-
-
-Answer = Page | str
-"""A page, or the path to redirect to."""
-Handler = Callable[[Visit, Request], Awaitable[Answer]]
-FormHandler = Callable[[Visit, Request, Mapping[str, str]], Awaitable[Answer]]
-
-
-@dataclass(frozen=True, slots=True)
-class Pages:
-    """Adds pages to a router."""
-
-    dashboard: Dashboard
-    router: APIRouter
-
     def show(self, path: str, handler: Handler) -> None:
         """Serve a page under a path."""
 
@@ -424,7 +405,7 @@ class Pages:
         """Return the response to a request: what `work` shows, or the page of a refusal."""
         visit: Visit | None = None
         try:
-            visit = await self.dashboard.visit(request)
+            visit = await self.visit(request)
             return await asyncio.to_thread(self.response, request, visit, await work(visit))  # long texts take seconds
         except NotServed:
             return not_served()
@@ -459,7 +440,7 @@ class Pages:
                 fix = "try again; the log of the service has the cause"
                 return problem_response(Problem(500, "the service failed", request.scope["path"], fix))
             try:
-                origin_of(request, self.dashboard.sign_in.settings)
+                origin_of(request, self.sign_in.settings)
             except NotServed:
                 return not_served()
             return self.refusal(request, None, 500, "This is a fault of Plangate. The service's log has the cause.")
@@ -481,8 +462,8 @@ class Pages:
             "visit": visit,
             "path": request.scope["path"],
             "tabs": TABS,
-            "now": self.dashboard.clock.now(),
-            "server_url": self.dashboard.sign_in.settings.github.server_url,
+            "now": self.clock.now(),
+            "server_url": self.sign_in.settings.github.server_url,
             **answer.values,
         }
         return HTMLResponse(templates().get_template(answer.template).render(values), answer.status, HEADERS)

@@ -22,7 +22,6 @@ from webhooks.dashboard.pages import (
     HEADERS,
     Answer,
     Attempts,
-    Dashboard,
     NotAllowed,
     NotFound,
     NotServed,
@@ -44,11 +43,9 @@ from webhooks.dashboard.thread_pages import (
 )
 from webhooks.event_stream import SIGN_OF_LIFE, EventStream, Streams
 
-# --- Live updates by server-sent events: an event says that the page changed, and the page loads itself again --------
+# --- Live updates by server-sent events: an event says that the page changed, and the page loads itself again
 # An event's id names the state that the browser has seen. A browser that reconnects sends it back (Last-Event-ID), so
 # that nothing that happened meanwhile is missed.
-#
-# https://html.spec.whatwg.org/multipage/server-sent-events.html
 
 LOOK_SECONDS: Final = 2.0
 """Seconds between two readings of the list of threads."""
@@ -60,20 +57,19 @@ THREAD_SECONDS: Final = 15.0
 
 def add_live(pages: Pages, streams: Streams) -> None:
     """Add the streams of all threads and of one. `streams` counts those of the whole service."""
-    board = pages.dashboard
 
     async def stream(request: Request) -> Response:
         try:
-            visit = await board.visit(request)
+            visit = await pages.visit(request)
             streams.check(visit.person)
-            only = await board.address(visit, request) if "number" in request.path_params else None
+            only = await pages.address(visit, request) if "number" in request.path_params else None
         except (NotServed, NotFound):
             return not_served()
         except (NotSignedIn, PlangateError, Problem):
             return PlainTextResponse("", 204, HEADERS)  # 204 tells the browser not to connect again
         if visit.session is not None and not visit.access.roles:
             return PlainTextResponse("", 204, HEADERS)
-        response = EventStream(streams, _events(board, request, visit, only), person=visit.person)
+        response = EventStream(streams, _events(pages, request, visit, only), person=visit.person)
         response.headers.update(HEADERS)
         return response
 
@@ -82,12 +78,10 @@ def add_live(pages: Pages, streams: Streams) -> None:
         pages.router.add_api_route("/live/{owner}/{name}/{number}" + path, stream, methods=["GET"])
 
 
-async def _events(
-    board: Dashboard, request: Request, visit: Visit, only: ThreadAddress | None
-) -> AsyncGenerator[bytes]:
+async def _events(pages: Pages, request: Request, visit: Visit, only: ThreadAddress | None) -> AsyncGenerator[bytes]:
     """Yield an event whenever what the person may see is in another state than the browser knows."""
     last = request.headers.get("last-event-id") or request.query_params.get("seen", "")
-    session, announcements = request.path_params.get("session", ""), board.reading.recorder.announcements
+    session, announcements = request.path_params.get("session", ""), pages.reading.recorder.announcements
     pause = LOOK_SECONDS if only is None or session else THREAD_SECONDS
 
     def sees(repository: int) -> bool:
@@ -96,32 +90,31 @@ async def _events(
     with announcements.subscribe(only) if only else announcements.subscribe_to_list(sees) as signal:
         while True:
             signal.clear()
-            state = await _state(board, visit, only, session)
+            state = await _state(pages, visit, only, session)
             yield SIGN_OF_LIFE if state == last else f"id: {state}\nevent: moved\ndata: 1\n\n".encode()
             last = state
             with suppress(TimeoutError):
                 await asyncio.wait_for(signal.wait(), pause)
             await asyncio.sleep(GATHER_SECONDS)
             try:
-                visit = await board.visit(request, is_use=False)
+                visit = await pages.visit(request, is_use=False)
             except (NotSignedIn, PlangateError):
                 return
             if only is not None and visit.role(only.repository) < Role.READ:
                 return
 
 
-async def _state(board: Dashboard, visit: Visit, only: ThreadAddress | None, session: str) -> str:
+async def _state(pages: Pages, visit: Visit, only: ThreadAddress | None, session: str) -> str:
     if only is None:
-        return threads_state(await newest_threads(board.reading, visit))
+        return threads_state(await newest_threads(pages.reading, visit))
     if session:
-        return await transcript_state(board.reading, only, session)
-    return threads_state([(await board.reading.detail(only)).summary])
+        return await transcript_state(pages.reading, only, session)
+    return threads_state([(await pages.reading.detail(only)).summary])
 
 
 # --- Deliveries: what GitHub delivered, with a button to deliver it again, and the stored ones that wait for a check
 # A person sees the deliveries of the repositories in which GitHub gives them a role. People who administer a
-# repository
-# may have GitHub deliver again; a delivery only wakes the bot, so this decides nothing.
+# repository may have GitHub deliver again; a delivery only wakes the bot, so this decides nothing.
 
 PATH = "/deliveries"
 MOST_REDELIVERIES = 20
@@ -141,17 +134,16 @@ class SentRow:
 
 def add_delivery_pages(pages: Pages) -> None:
     """Add the page of deliveries, and the address that its buttons post to."""
-    board = pages.dashboard
-    limit = AttemptLimit(board.clock, MOST_REDELIVERIES, MOST_REDELIVERIES_IN_ALL, REDELIVERY_SECONDS)
+    limit = AttemptLimit(pages.clock, MOST_REDELIVERIES, MOST_REDELIVERIES_IN_ALL, REDELIVERY_SECONDS)
 
     async def deliveries(visit: Visit, request: Request) -> Answer:
         stored = [
             (delivery, datetime.fromtimestamp(delivery.stored_at, UTC))
-            for delivery in await board.reading.deliveries()
+            for delivery in await pages.reading.deliveries()
             if _may_see(visit, delivery)
         ]
         try:
-            sent, is_listed = sent_rows(visit, await board.reading.sent_deliveries()), True
+            sent, is_listed = sent_rows(visit, await pages.reading.sent_deliveries()), True
         except PlangateError:  # GitHub does not answer; what is stored here can be shown all the same
             sent, is_listed = [], False
         is_redelivered = "redelivered" in request.query_params
@@ -164,11 +156,11 @@ def add_delivery_pages(pages: Pages) -> None:
             raise NotAllowed
         async with session.command_lock:  # a form that is sent twice acts once
             if command not in session.posted:
-                attempt = find_attempt(sent_rows(visit, await board.reading.sent_deliveries()), command[1])
+                attempt = find_attempt(sent_rows(visit, await pages.reading.sent_deliveries()), command[1])
                 if not limit.has_room(visit.person):
                     raise Refused("too many deliveries were requested again in the last 10 minutes")
                 limit.record(visit.person)
-                await board.reading.sent.redeliver(attempt)
+                await pages.reading.sent.redeliver(attempt)
                 session.remember(command, PATH)
         return f"{PATH}?redelivered"
 
@@ -200,7 +192,7 @@ def _may_see(visit: Visit, delivery: StoredDelivery) -> bool:
     return visit.session is None or visit.role(delivery.address.repository if delivery.address else 0) >= Role.READ
 
 
-# --- Costs as charts, and what the service does: workers, limits, and scheduled tasks --------------------------------
+# --- Costs as charts, scheduled tasks, and what the service does
 
 PERIODS: Final = (7, 30, 90)
 DEFAULT_DAYS: Final = 30
@@ -208,25 +200,24 @@ DEFAULT_DAYS: Final = 30
 
 def add_figures_pages(pages: Pages) -> None:
     """Add the pages of costs, scheduled tasks, and the service."""
-    board = pages.dashboard
 
     async def costs(visit: Visit, request: Request) -> Answer:
         parameter = request.query_params.get("days", "")
         days = next((period for period in PERIODS if str(period) == parameter), DEFAULT_DAYS)
-        today = board.clock.now().date()
+        today = pages.clock.now().date()
         since = today - timedelta(days=days - 1)
-        report = await board.reading.costs(visit.visible, since)
+        report = await pages.reading.costs(visit.visible, since)
         values = {"costs": report, "days": every_day(report.days, since, today), "period": days, "periods": PERIODS}
         return Page("costs.html", "Costs", values)
 
     async def maintenance(visit: Visit, _: Request) -> Answer:
-        tasks = await board.reading.tasks(visit.visible)
+        tasks = await pages.reading.tasks(visit.visible)
         return Page("maintenance.html", "Maintenance", {"tasks": tasks})
 
     async def service(visit: Visit, _: Request) -> Answer:
         if visit.session is not None and not visit.access.roles:
             raise NotFound
-        health = await board.reading.health()
+        health = await pages.reading.health()
         if visit.session is not None:
             own = visit.access.installations
             health = replace(health, rate_limits=tuple(limit for limit in health.rate_limits if limit[0] in own))
@@ -246,13 +237,10 @@ def every_day(lines: tuple[CostLine, ...], since: date, until: date) -> list[Cos
     return [by_name.get(name, CostLine(name, 0.0, 0, 0)) for name in names]
 
 
-# --- Joins the dashboard to the HTTP of the service ------------------------------------------------------------------
-
-
 def add_dashboard(app: FastAPI, *, reading: Overview, sign_in: SignIn, streams: Streams) -> None:
     """Add the pages to an application."""
-    board = Dashboard(reading, sign_in, Sessions(sign_in.clock), Attempts(sign_in.clock))
-    pages = Pages(board, APIRouter(include_in_schema=False))
+    router = APIRouter(include_in_schema=False)
+    pages = Pages(reading, sign_in, Sessions(sign_in.clock), Attempts(sign_in.clock), router)
     add_assets(pages.router)
     add_sign_in(pages)
     add_thread_pages(pages)

@@ -39,7 +39,7 @@ REFUSAL_SECONDS: Final = 60.0
 
 def add_sign_in(pages: Pages) -> None:
     """Add the pages and addresses of the sign-in."""
-    limit = AttemptLimit(pages.dashboard.clock, MOST_REFUSALS, MOST_REFUSALS, REFUSAL_SECONDS)
+    limit = AttemptLimit(pages.clock, MOST_REFUSALS, MOST_REFUSALS, REFUSAL_SECONDS)
     flow = SignInPages(pages, limit)
     routes = (
         ("GET", "/sign-in", flow.show_sign_in),
@@ -66,7 +66,7 @@ class SignInPages:
 
         async def answer(request: Request) -> Response:
             try:
-                return await serve(request, origin_of(request, self.pages.dashboard.sign_in.settings))
+                return await serve(request, origin_of(request, self.pages.sign_in.settings))
             except NotServed:
                 return not_served()
 
@@ -74,29 +74,29 @@ class SignInPages:
 
     async def show_sign_in(self, request: Request, _: Origin) -> Response:
         """Show the page that leads to GitHub."""
-        board = self.pages.dashboard
-        if not board.needs_sign_in:
+        pages = self.pages
+        if not pages.needs_sign_in:
             return RedirectResponse("/", 303, HEADERS)
-        values = {"back": local_path(request.query_params.get("back", "/")), "is_set_up": board.sign_in.is_set_up}
+        values = {"back": local_path(request.query_params.get("back", "/")), "is_set_up": pages.sign_in.is_set_up}
         return self.pages.response(request, None, Page("sign_in.html", "Sign in", values))
 
     async def go_to_github(self, request: Request, origin: Origin) -> Response:
         """Redirect the browser to GitHub, and keep the attempt in a cookie."""
-        board = self.pages.dashboard
-        if not board.sign_in.is_set_up:
+        pages = self.pages
+        if not pages.sign_in.is_set_up:
             return RedirectResponse("/sign-in", 303, HEADERS)
-        attempt = board.attempts.begin(local_path(request.query_params.get("back", "/")))
-        target = board.sign_in.authorize_url(
+        attempt = pages.attempts.begin(local_path(request.query_params.get("back", "/")))
+        target = pages.sign_in.authorize_url(
             redirect_uri=origin.url + CALLBACK, state=attempt.state, verifier=attempt.verifier
         )
         response = RedirectResponse(target, 303, HEADERS)
-        set_cookie(response, origin, ATTEMPT_COOKIE, board.attempts.seal(attempt), seconds=SIGN_IN_SECONDS)
+        set_cookie(response, origin, ATTEMPT_COOKIE, pages.attempts.seal(attempt), seconds=SIGN_IN_SECONDS)
         return response
 
     async def finish_sign_in(self, request: Request, origin: Origin) -> Response:
         """Begin a session for the person whom GitHub sends back. The browser always gets a new session id."""
-        board, query, cookies = self.pages.dashboard, request.query_params, request.cookies
-        attempt = board.attempts.open(cookies.get(origin.cookie(ATTEMPT_COOKIE), ""), query.get("state", ""))
+        pages, query, cookies = self.pages, request.query_params, request.cookies
+        attempt = pages.attempts.open(cookies.get(origin.cookie(ATTEMPT_COOKIE), ""), query.get("state", ""))
         if attempt is None or "code" not in query:
             return self.pages.refusal(request, None, 403, "This sign-in was cancelled, or it was not begun here.")
         if not self.limit.has_room(None):
@@ -104,21 +104,21 @@ class SignInPages:
         try:
             callback = origin.url + CALLBACK
             with self.limit.count(None):
-                viewer = await board.sign_in.viewer(query["code"], redirect_uri=callback, verifier=attempt.verifier)
+                viewer = await pages.sign_in.viewer(query["code"], redirect_uri=callback, verifier=attempt.verifier)
         except PlangateError as error:
             failure("sign-in", error)
             status = 403 if isinstance(error, Refused) else 503
             return self.pages.refusal(request, None, status, "GitHub did not confirm the sign-in. Try again.")
-        board.sessions.end(cookies.get(origin.cookie(SESSION_COOKIE), ""))
+        pages.sessions.end(cookies.get(origin.cookie(SESSION_COOKIE), ""))
         say("signed in", login=viewer.actor.login)
         response = RedirectResponse(attempt.back, 303, HEADERS)
-        set_cookie(response, origin, SESSION_COOKIE, board.sessions.begin(viewer), seconds=SESSION_SECONDS)
+        set_cookie(response, origin, SESSION_COOKIE, pages.sessions.begin(viewer), seconds=SESSION_SECONDS)
         set_cookie(response, origin, ATTEMPT_COOKIE, "", seconds=0)
         return response
 
     async def sign_out(self, request: Request, origin: Origin) -> Response:
         """End the session."""
-        sessions, name = self.pages.dashboard.sessions, request.cookies.get(origin.cookie(SESSION_COOKIE), "")
+        sessions, name = self.pages.sessions, request.cookies.get(origin.cookie(SESSION_COOKIE), "")
         session = sessions.find(name)
         try:
             await checked_form(request, origin, session.form_token if session else "")

@@ -21,8 +21,7 @@ from bot.service.overview.views import AgentNode, PlanVersion, ThreadDetail, Thr
 from webhooks.dashboard.pages import Answer, NotAllowed, NotFound, Page, Pages, Visit
 from webhooks.dashboard.render import dollars
 
-# --- The agents of a thread as a picture: sessions side by side, as wide as they cost, and their sub-agents below
-#     them
+# --- The agents of a thread as a picture: sessions side by side, as wide as they cost, above their sub-agents
 
 GAP: Final = 0.3
 """Percent of the width between two blocks."""
@@ -65,7 +64,7 @@ def _size(agent: AgentNode) -> float:
     return agent.cost_usd or 0.0
 
 
-# --- The pages of threads: what waits for the viewer, all threads with search, one thread in detail, and transcripts
+# --- The pages: what waits for the viewer, all threads with search, one thread in detail, and transcripts
 
 FOR_PEOPLE: Final[Mapping[str, WaitsFor]] = {
     "Plans to decide on": WaitsFor.APPROVER,
@@ -113,30 +112,29 @@ class WaitingGroup:
 
 def add_thread_pages(pages: Pages) -> None:
     """Add the pages of threads."""
-    board = pages.dashboard
 
     async def waiting(visit: Visit, _: Request) -> Answer:
-        newest = await newest_threads(board.reading, visit)
+        newest = await newest_threads(pages.reading, visit)
         working = ThreadQuery(waiting_for=WORKING, visible=visit.visible, limit=USUAL_ROWS)
-        active = WaitingGroup("Plangate is working", await board.reading.page(working), "active")
+        active = WaitingGroup("Plangate is working", await pages.reading.page(working), "active")
         values = {
-            "groups": await waiting_groups(board.reading, visit),
+            "groups": await waiting_groups(pages.reading, visit),
             "active": active,
             "state": threads_state(newest),
         }
         return Page("waiting.html", "Waiting for you", values)
 
     async def threads(visit: Visit, request: Request) -> Answer:
-        values = await search(board.reading, visit, request.query_params)
-        values["state"] = threads_state(await newest_threads(board.reading, visit))
+        values = await search(pages.reading, visit, request.query_params)
+        values["state"] = threads_state(await newest_threads(pages.reading, visit))
         return Page("threads.html", "Threads", values)
 
     async def thread(visit: Visit, request: Request) -> Answer:
-        address = await board.address(visit, request)
-        detail = await board.reading.detail(address)
+        address = await pages.address(visit, request)
+        detail = await pages.reading.detail(address)
         values = thread_values(visit, address, detail, request.query_params)
         with suppress(PlangateError):  # the thread can be shown without links to its transcripts
-            values["transcripts"] = frozenset(await board.reading.transcripts(address))
+            values["transcripts"] = frozenset(await pages.reading.transcripts(address))
         return Page("thread.html", _title(detail), values)
 
     pages.show("/", waiting)
@@ -146,17 +144,16 @@ def add_thread_pages(pages: Pages) -> None:
 
 
 def _add_transcripts(pages: Pages) -> None:
-    board = pages.dashboard
 
     async def transcript(visit: Visit, request: Request) -> Answer:
-        address = await board.address(visit, request)  # nothing is read before it is known that the person may see it
+        address = await pages.address(visit, request)  # nothing is read before it is known that the person may see it
         page = request.query_params.get("page", "")
         number = int(page) if page.isdecimal() and page.isascii() and len(page) < 9 else 1
-        view = await board.reading.transcript(address, request.path_params["session"], number)
+        view = await pages.reading.transcript(address, request.path_params["session"], number)
         if view is None:
             raise NotFound
-        state = await transcript_state(board.reading, address, view.session)
-        summary = (await board.reading.detail(address)).summary
+        state = await transcript_state(pages.reading, address, view.session)
+        summary = (await pages.reading.detail(address)).summary
         title = f"{view.session} · {summary.repository}#{summary.number}"
         return Page("transcript.html", title, {"transcript": view, "summary": summary, "state": state})
 
@@ -268,12 +265,10 @@ def _state_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-# --- The buttons of a thread's page: each posts a command as a comment, in the person's name, with the person's own
-#     token
+# --- The buttons: each posts a command as a comment, in the person's name, with the person's own token
 # Nothing here approves anything. The gate reads the comment on GitHub like any other, looks its author's role up, and
 # compares the digest (core/approval.py). The form carries the digest that the page showed, so that a person who looks
-# at
-# an older plan is shown the difference instead of deciding on a plan that they have not seen (PR5).
+# at an older plan is shown the difference instead of deciding on a plan that they have not seen (PR5).
 
 COMMANDS: Final = frozenset({Verb.APPROVE, Verb.REJECT, Verb.STOP, Verb.RETRY})
 REASON_LENGTH: Final = 500
@@ -281,11 +276,10 @@ REASON_LENGTH: Final = 500
 
 def add_commands(pages: Pages) -> None:
     """Add the address that the buttons post to."""
-    board = pages.dashboard
 
     async def command(visit: Visit, request: Request, form: Mapping[str, str]) -> Answer:
-        address = await board.address(visit, request)
-        detail = await board.reading.detail(address)
+        address = await pages.address(visit, request)
+        detail = await pages.reading.detail(address)
         verb = form.get("verb", "")
         if verb not in COMMANDS or visit.session is None:
             raise NotFound
@@ -297,7 +291,7 @@ def add_commands(pages: Pages) -> None:
         command_key = (str(address.repository), str(address.number), verb, form.get("position", ""))
         async with session.command_lock:
             if command_key not in session.posted:
-                mention = await board.reading.mention(address)
+                mention = await pages.reading.mention(address)
                 text = comment_text(mention, Verb(verb), form.get("digest", ""), form.get("reason", ""))
                 session.remember(command_key, await session.viewer.comment(address, text))
         return f"{request.scope['path']}?posted={verb}"

@@ -14,22 +14,21 @@ from html import escape
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from bot.compose.app_set_up import AppSetUp
 from bot.core.errors import PlangateError, Refused, Transient
 from bot.logs import say, unredacted_stream
+from webhooks.access import read_fields
 
 if TYPE_CHECKING:
     from bot.compose.app_set_up import ManifestForm
-
-# --- The fields of the set-up's form, and the mistakes in them -------------------------------------------------------
 
 LONGEST_NAME: Final = 34
 """https://docs.github.com/en/apps/creating-github-apps/registering-a-github-app/registering-a-github-app"""
@@ -96,12 +95,10 @@ def _is_loopback(parts: SplitResult) -> bool:
         return name == "localhost" or name.endswith(".localhost")
 
 
-# --- Who may use the set-up: the one browser that opened the printed address first (W4a) -----------------------------
+# --- Who may use the set-up: the one browser that opened the printed address first (W4a)
 # The address has a token that works once. It is exchanged for a cookie, so that the token stays in no address bar and
-# no
-# Referer. Requests must name this machine, or the host that the service was told to listen on, so that a page on the
-# internet whose name is pointed to this machine (DNS rebinding) is refused. Forms must come from the set-up's own
-# page.
+# no Referer. Requests must name this machine, or the host that the service was told to listen on, so that a page on the
+# internet whose name is pointed to this machine (DNS rebinding) is refused. Forms must come from its own pages.
 
 COOKIE: Final = "plangate_setup"
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared with, and never listened on
@@ -167,8 +164,8 @@ def _are_equal(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(), other.encode())
 
 
-# --- The pages of the set-up. They need no script and load nothing: the one stylesheet is in the page, and its hash
-#     is in the policy. Every text that comes from outside is escaped
+# --- The pages. They load nothing: the one stylesheet is in the page, and its hash is in the policy. Every text that
+# comes from outside is escaped.
 
 _PURPOSES: Final = {
     "contents": "branches and files; its own state in <code>refs/plangate/</code>",
@@ -182,7 +179,7 @@ _PURPOSES: Final = {
 
 
 def security_headers(server_url: str) -> dict[str, str]:
-    """Return the headers of every page. Forms lead to the set-up itself, or to GitHub's page that creates the App."""
+    """Return the headers of every page. Forms lead here, or to GitHub's page that creates the App."""
     parts = urlsplit(server_url)
     policy = (
         f"default-src 'none'; style-src '{_style_hash()}'; form-action 'self' {parts.scheme}://{parts.netloc}; "
@@ -297,7 +294,6 @@ def _input(form: AppForm, name: str, value: str, attributes: str) -> str:
 
 
 def _page(title: str, content: str, step: str = "Set-up") -> str:
-    """Return a whole page of the set-up."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -326,7 +322,7 @@ def _style_hash() -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()}"
 
 
-# --- The HTTP of the set-up: `/setup` and `/setup/callback`. SHELL: no rules here ------------------------------------
+# --- The routes
 # While the service knows no account these routes, `/healthz`, and nothing else answer. Afterwards they are closed.
 
 LARGEST_FORM: Final = 16 * 1024
@@ -409,7 +405,7 @@ class SetUpRoutes:
             return self._refusal(403, _UNKNOWN_BROWSER)
         if not is_own_form(request.headers):
             return self._refusal(403, _FOREIGN_FORM)
-        fields = await _read_fields(request)
+        fields = await read_fields(request, LARGEST_FORM)
         if fields is None:
             return self._refusal(400, _FOREIGN_FORM)
         form = read_form(fields, self.set_up.server_url)
@@ -453,19 +449,6 @@ class SetUpRoutes:
     @property
     def _headers(self) -> dict[str, str]:
         return security_headers(self.set_up.server_url)
-
-
-async def _read_fields(request: Request) -> dict[str, str] | None:
-    """Return the fields of a form, or None if the form is too large or does not end."""
-    body = b""
-    try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > LARGEST_FORM:
-                return None
-    except ClientDisconnect:
-        return None
-    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
 
 
 async def _healthz(_: Request) -> Response:

@@ -21,7 +21,7 @@ from bot.service.viewers import SignIn
 from bot.testing.host import host_application
 from tests.webhooks.dashboard.ground import THREAD, Site
 from tests.webhooks.dashboard.samples import SampleReading, agents
-from webhooks.dashboard.pages import Answer, Attempts, Dashboard, Page, Pages, Sessions, Visit
+from webhooks.dashboard.pages import Answer, Attempts, Page, Pages, Sessions, Visit
 from webhooks.dashboard.render import dollars, line_by_line, markdown, side_by_side
 from webhooks.dashboard.thread_pages import GAP, Block, agent_blocks
 
@@ -220,8 +220,8 @@ class WaitingText:
 @pytest.mark.req("W1a")
 def test_a_page_that_takes_long_holds_up_nobody_else(tmp_path: Path) -> None:
     sign_in = SignIn(Settings(data_dir=tmp_path, github=GitHubSettings(token=Secret("t" * 40))), SystemClock())
-    board = Dashboard(SampleReading({}).overview(), sign_in, Sessions(sign_in.clock), Attempts(sign_in.clock))
-    pages, text, app = Pages(board, APIRouter()), WaitingText(), FastAPI()
+    sessions, attempts, app = Sessions(sign_in.clock), Attempts(sign_in.clock), FastAPI()
+    pages, text = Pages(SampleReading({}).overview(), sign_in, sessions, attempts, APIRouter()), WaitingText()
 
     async def slow(_visit: Visit, _request: Request) -> Answer:
         return Page("message.html", "Slow", {"text": text})
