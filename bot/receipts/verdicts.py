@@ -12,10 +12,10 @@ from typing import Final
 
 from bot.core.errors import Unreadable
 from bot.core.paths import Tier
-from bot.core.receipt import STATEMENT_SCHEMA, schema_objections
 from bot.core.transcript import Json
 from bot.core.turn import Role
 from bot.receipts.envelope import DsseEnvelope, PublicKey, parse_envelope
+from bot.receipts.statement import statement_objections
 
 CLOCK_SKEW: Final = timedelta(minutes=5)
 """How far the signer's clock may be ahead of the verifier's."""
@@ -84,7 +84,7 @@ def verify_receipt(
     """
     try:
         envelope = parse_envelope(content)
-        objections = tuple(_short_lines(schema_objections(envelope.statement, STATEMENT_SCHEMA)))
+        objections = tuple(_short_lines(statement_objections(envelope.statement)))
     except Unreadable as error:
         return (ReceiptVerdict(ReceiptCheck.SYNTAX, (f"{error.what} ({error.where})",)),)
     if objections:

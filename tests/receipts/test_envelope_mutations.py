@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from bot.core.receipt import STATEMENT_SCHEMA
 from bot.core.transcript import Json
 from bot.receipts.envelope import sign_statement
 from bot.receipts.verdicts import Trust, verify_receipt
@@ -18,7 +17,7 @@ from tests.receipts.random_receipts import RandomReceipt, mutations, random_rece
 from tests.receipts.test_attacks import signed_payload
 from tests.receipts.test_campaign import _EVERY, case_of
 from tests.receipts.test_two_checkers import checker
-from tests.receipts.test_verdicts import NOW, failing
+from tests.receipts.test_verdicts import NOW, SCHEMA, failing
 
 __all__ = ("checker",)
 pytestmark = [pytest.mark.req("RC3", "RC4", "RC7"), pytest.mark.timeout(600)]
@@ -179,7 +178,7 @@ def test_every_alteration(checker: Any, seed: int) -> None:
 def test_the_campaign_changes_each_field_of_the_schema() -> None:
     """Random receipts hold every field that a receipt can have, and the campaign changes each of them."""
     changed = {_place(path) for seed in range(12) for path, _ in mutations(random_receipt(seed).statement)}
-    assert set(_fields_of(STATEMENT_SCHEMA)) <= changed
+    assert set(_fields_of(SCHEMA)) <= changed
 
 
 def _place(path: Sequence[Any]) -> str:

@@ -27,6 +27,7 @@ from bot.receipts.envelope import (
     signing_key,
     with_current_key,
 )
+from bot.receipts.statement import statement_objections
 from bot.receipts.verdicts import (
     EXIT_CODES,
     CommitFacts,
@@ -38,9 +39,11 @@ from bot.receipts.verdicts import (
 )
 from tests.receipts.conftest import KEY, OTHER_KEY, Clone
 from tests.receipts.contradictions import CONTRADICTIONS, contradict
+from tests.receipts.random_receipts import mutations, random_receipt
 from tests.rows import every_row
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
+SCHEMA: Json = json.loads((Path(__file__).parents[2] / "docs/receipts/plan-approval-v1.schema.json").read_text())
 PINNED = Trust((KEY.public,))
 
 
@@ -225,6 +228,46 @@ def test_what_is_no_receipt(content: bytes, objection: str) -> None:
     (verdict,) = verify_receipt(content, None, Trust(), NOW)
     assert verdict.check is ReceiptCheck.SYNTAX
     assert objection in " ".join(verdict.objections)
+
+
+@pytest.mark.req("RC3")
+def test_the_published_schema_and_ours_accept_the_same() -> None:
+    """Each field of random receipts is changed, doubled, and left out: the library's check agrees on all."""
+    import jsonschema_rs
+
+    validator = jsonschema_rs.validator_for(SCHEMA)
+    tried = 0
+    for receipt in map(random_receipt, range(3)):
+        assert validator.is_valid(receipt.statement)
+        assert not list(statement_objections(receipt.statement))
+        for place, changed in mutations(receipt.statement):
+            assert bool([*statement_objections(changed)]) != validator.is_valid(changed), place
+            tried += 1
+    assert tried > 1_000
+
+
+@pytest.mark.req("RC3")
+@pytest.mark.parametrize(
+    ("where", "value", "objection"),
+    (
+        ("thread", True, "statement.predicate.thread: Input should be a valid integer"),
+        ("thread", 2**53, "statement.predicate.thread: Input should be less than or equal to"),
+        ("plan.base", "a" * 40 + "\n", "statement.predicate.plan.base: String should match pattern"),
+        ("missing", ["x"] * 100_001, "statement.predicate.missing: List should have at most 100000 items"),
+        ("builder", {"run": "", "version": "", "more": 1}, "statement.predicate.builder has an unknown key more"),
+        ("builder", {"run": ""}, "statement.predicate.builder lacks version"),
+    ),
+)
+def test_an_objection_names_the_place(where: str, value: Any, objection: str, done: tuple[Json, CommitFacts]) -> None:
+    (said,) = statement_objections(contradict(copy.deepcopy(done[0]), where, value))
+    assert said.startswith(objection)
+
+
+def test_a_digest_that_names_nothing_is_refused(done: tuple[Json, CommitFacts]) -> None:
+    changed = copy.deepcopy(done[0])
+    changed["subject"][0]["digest"] = {}
+    (said,) = statement_objections(changed)
+    assert said == "statement.subject.0.digest: Value error, it is empty"
 
 
 @pytest.mark.req("RC3")
