@@ -7,7 +7,7 @@ class, and what is inherited means "absent".
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from bot.core.approval import ApprovedPlan, Snapshot, Verdict
 from bot.core.brief import RepositoryQuery, RepositoryText
@@ -26,7 +26,7 @@ from bot.core.exchange import (
     Replay,
     Usage,
 )
-from bot.core.maintenance import IssueOperationResult, IssueState, Operation, ScheduledTask
+from bot.core.maintenance import IssueOperationResult, IssueState, Operation
 from bot.core.moves import Entry
 from bot.core.names import CommitId, SessionId, ThreadNumber
 from bot.core.network import NO_NETWORK, Network, NetworkDecision, WebPage
@@ -49,6 +49,9 @@ from bot.core.work import (
     SandboxBounds,
     ToolOutput,
 )
+
+if TYPE_CHECKING:  # its library takes as long to import as everything else here
+    from bot.core.configuration import MaintenanceTask
 
 __all__ = [
     "Abilities",
@@ -502,7 +505,7 @@ class RepositoryRules:
         """Return the project's own types of sub-agents, on the default branch: path -> text."""
         return {}
 
-    async def read_task(self, name: str) -> ScheduledTask | None:
+    async def read_task(self, name: str) -> "MaintenanceTask | None":
         """Return a scheduled task, with what its recipe adds, as the default branch has it; None if it has none."""
         return None
 

@@ -30,11 +30,11 @@ from bot.compose.local import try_model, try_sandbox, try_signing
 from bot.compose.receipts import receipt_key
 from bot.compose.repository_checkup import FILES, WorkflowNeeds, open_checkup
 from bot.config.environment import configuration, settings, settings_of_person
-from bot.config.maintenance import MaintenanceTask
-from bot.config.recipes import FOLDER, scheduled_task
+from bot.config.recipes import FOLDER, with_recipe
 from bot.config.settings import PATH, Settings
 from bot.core.checks import GITHUB_CHECK, parse_github_check
 from bot.core.codepoints import with_visible_codepoints
+from bot.core.configuration import MaintenanceTask
 from bot.core.errors import Misconfigured, NoSandbox, PlangateError, Refused, Transient
 from bot.core.maintenance import CheckResult
 from bot.service.maintenance_pass import next_due
@@ -96,7 +96,7 @@ def _has_pressed_enter() -> bool:
 #     their checks
 
 if TYPE_CHECKING:
-    from bot.config.repository_file import Configuration
+    from bot.core.configuration import Configuration
 
     TryCheck = Callable[[str, Configuration], CheckResult]
 
@@ -156,16 +156,16 @@ def _check_task(
 ) -> Iterator[Finding]:
     """Yield the findings about one scheduled task."""
     try:
-        full = scheduled_task(task, _own_recipe(folder, task.recipe))
+        check = with_recipe(task, _own_recipe(folder, task.recipe)).check or ""
     except Misconfigured as error:
         yield Finding(f"{error.what} ({PATH}, {error.where})", error.fix)
         return
     rows = "".join(f"\n    {row}" for row in due_time_rows(task, now))
     yield Finding(f"task {task.name}: {task.due_times().words()}, {task.timezone}; next:{rows}")
-    if full.check.startswith(GITHUB_CHECK):
-        yield _check_github(task, full.check)
-    elif full.check and try_check is not None:
-        yield _check_run(task, keys.sandbox.minutes, lambda: try_check(full.check, keys))
+    if check.startswith(GITHUB_CHECK):
+        yield _check_github(task, check)
+    elif check and try_check is not None:
+        yield _check_run(task, keys.sandbox.minutes, lambda: try_check(check, keys))
     elif task.check:
         yield from _check_command(task, task.check)
 

@@ -353,7 +353,7 @@ def _action(_: argparse.Namespace) -> int:
 
 
 def _schema(_: argparse.Namespace) -> int:
-    from bot.config.repository_file import Configuration
+    from bot.core.configuration import Configuration
 
     _end_with_the_reader()
     print(json.dumps(Configuration.model_json_schema(), indent=2))

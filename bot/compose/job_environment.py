@@ -30,7 +30,7 @@ from bot.workspace.sandbox import installed_tools
 from bot.workspace.workspace import GitWorkspace
 
 if TYPE_CHECKING:
-    from bot.config.repository_file import Configuration
+    from bot.core.configuration import Configuration
 
 # --- Plants the canaries (X3): decoys that only code outside the sandbox can find, each with a value of its own ------
 

@@ -22,15 +22,14 @@ from bot.compose.parts import (
     egress_route_of,
     gate_of,
     local_key_of,
-    local_work_settings,
     model_of,
     sandbox_limits_of,
     web_of,
-    work_settings,
 )
 from bot.config.environment import configuration, redactor_for
 from bot.config.settings import PATH, Settings
 from bot.core.approval import Policy
+from bot.core.configuration import Configuration, Models
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.maintenance import CheckResult
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, local_repository, local_thread
@@ -50,7 +49,7 @@ from bot.telemetry import Counters, Telemetry
 from bot.terminal import SessionPrinter, Terminal
 from bot.workflow.engine import check_thread
 from bot.workflow.maintaining import run_shell_check
-from bot.workflow.thread_run import StateCache, ThreadJournal, ThreadRun
+from bot.workflow.thread_run import StateCache, ThreadJournal, ThreadRun, WorkConditions
 from bot.workspace import sandbox
 from bot.workspace.local_repository import LocalRepository
 from bot.workspace.mirror import Mirror, mirrors
@@ -60,7 +59,6 @@ from bot.workspace.workspace import GitWorkspace, LocalWorkspace
 
 if TYPE_CHECKING:
     from bot.agent.model.anthropic_model import AnthropicModel
-    from bot.config.repository_file import Configuration
 
 # --- The result of one run from the terminal, on a local repository or a GitHub thread, and its listeners ------------
 
@@ -124,6 +122,7 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Ter
         await mirror.ensure(source.head)
         file = await mirror.read(source.head, PATH) or b""
         keys = configuration(file.decode(errors="replace"))
+        keys = keys.with_overrides(None, options.model, options.max_cost_usd).for_terminal()
         with plant_canary(settings.data_dir) as alarm:
             parts = _RunParts(options, settings, source, mirror, keys, model, alarm)
             run, printer = await parts.thread_run(out)
@@ -164,8 +163,6 @@ def try_sandbox() -> None:
 
 async def try_model(settings: Settings) -> str:
     """Return the id of the default model, as the server reports it. Raises Transient or Refused with the cure."""
-    from bot.config.repository_file import Models
-
     model = model_of(settings)
     try:
         return await model.check_model(Models().main)
@@ -198,7 +195,7 @@ class _RunParts(RepositoryRules):
     settings: Settings
     source: LocalRepository
     mirror: Mirror
-    keys: "Configuration"
+    keys: Configuration
     model: "AnthropicModel"
     alarm: CanaryAlarm
     clock: Clock = SystemClock()
@@ -225,8 +222,8 @@ class _RunParts(RepositoryRules):
         thread = await _thread(journal, source.head, options.prompt)
         transcripts = LocalTranscripts(refs, number, thread, key=key, spool=settings.data_dir / "transcripts")
         dialogue = Terminal(options.prompt, clock, out, yes=options.yes, dry_run=options.dry_run)
-        work = work_settings(self.keys, model=options.model, max_cost_usd=options.max_cost_usd)
         workspace, printer = self._workspace(redactor), SessionPrinter(out, redactor)
+        ledger = Ledger(self.keys.budget.session_usd)
         spans = Telemetry(f"{number}#{thread}", clock, Counters(), collector_of(settings))
         run = ThreadRun(
             location=LocalRun(number, thread, options.prompt, source.head),
@@ -234,9 +231,10 @@ class _RunParts(RepositoryRules):
             journal=ThreadJournal(journal, number, thread, StateCache()),
             dialogue=dialogue,
             workspace=workspace,
-            resources=self._session_resources(transcripts, dialogue, Ledger(work.budget_usd), f"{thread:08x}"),
+            resources=self._session_resources(transcripts, dialogue, ledger, f"{thread:08x}"),
             rules=self,
-            settings=local_work_settings(work),
+            configuration=self.keys,
+            conditions=WorkConditions(watch_seconds=0),
             policy=Policy(role=Role.READ, high_needs=1),
             listener=combine_listeners(printer.receive, spans.receive),
             redactor=redactor,
@@ -306,7 +304,7 @@ async def _thread(journal: Journal, head: CommitId, prompt: str) -> ThreadNumber
 _HOSTS_NAMED: Final = 3
 
 
-async def try_check(folder: Path, check: str, keys: "Configuration", settings: Settings) -> CheckResult:
+async def try_check(folder: Path, check: str, keys: Configuration, settings: Settings) -> CheckResult:
     """Run a shell command as the check of a task: on the newest commit, on a checkout that is discarded.
 
     The limits and hosts are those of the key `sandbox`. A problem names hosts that the command could not reach. Raises

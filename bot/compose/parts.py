@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from bot.agent.limits import Limits
 from bot.agent.model.request import ConfiguredModel
 from bot.agent.permissions.tool_gate import Mode, PermissionGate, ToolRules, parse_rule
-from bot.agent.subagents.types import FOLDER, LARGEST, MOST, SubagentSettings
+from bot.agent.subagents.types import FOLDER, LARGEST, MOST
 from bot.agent.tools.registry import ALL, READING_GITHUB, READING_WEB, by_name
 from bot.agent.tools.session_tools import RESOURCE_REQUEST
 from bot.clock import SystemClock
-from bot.config.recipes import plain_task
 from bot.config.settings import Identity, Settings
+from bot.core.configuration import Configuration
 from bot.core.errors import Misconfigured
 from bot.core.names import FETCH, CommitId
 from bot.core.network import open_to_writes
@@ -22,7 +21,6 @@ from bot.core.turn import Actor
 from bot.ports import Clock, Model, Web
 from bot.store.sealing import StateKey, key_file
 from bot.telemetry import Collector
-from bot.workflow.thread_run import WorkSettings
 from bot.workspace.egress.route import EgressRoute
 from bot.workspace.mirror import Mirror
 from bot.workspace.publish import Committer
@@ -31,7 +29,6 @@ from bot.workspace.workspace import SandboxLimits
 if TYPE_CHECKING:
     from bot.agent.model.anthropic_model import AnthropicModel
     from bot.agent.model.connection import WorkloadIdentity
-    from bot.config.repository_file import AgentLimits, Configuration
 
 
 def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel":
@@ -52,7 +49,7 @@ def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel"
     )
 
 
-def configured_model(keys: "Configuration", client: Model) -> ConfiguredModel:
+def configured_model(keys: Configuration, client: Model) -> ConfiguredModel:
     """Return the model with the fallback, effort, and clearing that a configuration sets."""
     clear_at = keys.compaction.clear_at_tokens
     return ConfiguredModel(client, keys.models.fallback or "", keys.models.effort or "", clear_at)
@@ -85,69 +82,6 @@ def local_key_of(settings: Settings) -> StateKey:
     return StateKey.of(state_key.reveal()) if state_key else key_file(settings.data_dir / "state.key")
 
 
-def work_settings(
-    keys: "Configuration", *, model: str | None = None, max_cost_usd: float | None = None
-) -> WorkSettings:
-    """Return the work settings of a configuration. Flags take precedence.
-
-    `model` applies to the main agent and sub-agents. Light calls and the fallback stay as configured.
-    """
-    execution = keys.execution
-    return WorkSettings(
-        model=model or keys.models.main,
-        light_model=keys.models.light or "",
-        limits=Limits(keys.budget.steps, keys.budget.minutes * 60),
-        budget_usd=max_cost_usd or keys.budget.session_usd,
-        thread_usd=max(keys.budget.thread_usd, max_cost_usd or 0.0),
-        day_usd=keys.budget.repository_day_usd,
-        expires_days=keys.approve.expires_days,
-        mode=Mode(execution.mode),
-        subagents=SubagentSettings(
-            model or keys.models.subagent,
-            at_once=execution.subagents.at_once,
-            in_all=execution.subagents.in_all,
-            on_one=execution.parallel_tasks,
-            limits=_limits_by_type(keys),
-        ),
-        verify=tuple(execution.verify),
-        repairs=execution.repairs,
-        setup=tuple(keys.sandbox.setup),
-        hosts=tuple(keys.sandbox.hosts),
-        classes=tuple((str(kind), glob) for kind, globs in keys.paths.classes.items() for glob in globs),
-        command_minutes=keys.sandbox.minutes,
-        askers=keys.ask.askers(),
-        ask_per_day=keys.ask.per_day,
-        mention=keys.mention,
-        draft=keys.pull_request.draft,
-        fix_checks=keys.pull_request.fix_checks == "plan",
-        labels=tuple(keys.pull_request.labels),
-        reviewers=_reviewers_of(keys.pull_request.reviewers),
-        tasks={task.name: plain_task(task) for task in keys.maintenance},
-    )
-
-
-def _limits_by_type(keys: "Configuration") -> dict[str, Limits]:
-    """Return the limits that a configuration sets for the built-in types of sub-agents."""
-    return {
-        "explore": _agent_limits(keys.agents.explore),
-        "plan": _agent_limits(keys.agents.plan),
-        "code": _agent_limits(keys.agents.code),
-    }
-
-
-def _agent_limits(agent: "AgentLimits") -> Limits:
-    """Return the limits that a configuration sets for one type of sub-agent."""
-    seconds, reads = agent.minutes * 60, agent.reads
-    return Limits(None, seconds, context_tokens=agent.tokens, tool_calls=agent.calls, file_reads=reads)
-
-
-def _reviewers_of(setting: str | list[str]) -> tuple[str, ...] | None:
-    """Return the logins that a configuration names as reviewers; None for the approver."""
-    if isinstance(setting, str):
-        return None if setting == "approver" else ()
-    return tuple(setting)
-
-
 async def agents_of(mirror: Mirror, head: CommitId) -> dict[str, str]:
     """Return the project's own sub-agent types at a commit: path -> text.
 
@@ -164,12 +98,7 @@ async def agents_of(mirror: Mirror, head: CommitId) -> dict[str, str]:
     }
 
 
-def local_work_settings(settings: WorkSettings) -> WorkSettings:
-    """Return work settings for a person at a terminal: nobody else moves the thread, commands it, or spends with it."""
-    return replace(settings, mention="", watch_seconds=0, day_usd=None)
-
-
-def gate_of(keys: "Configuration", *, sandboxed: bool) -> PermissionGate:
+def gate_of(keys: Configuration, *, sandboxed: bool) -> PermissionGate:
     """Return the tool gate of a configuration.
 
     Raises Misconfigured for a rule about an unknown tool, and for bypassPermissions without a sandbox (P1).
@@ -199,7 +128,7 @@ def egress_route_of(settings: Settings) -> EgressRoute:
     return EgressRoute(never=tuple(host for host in api if host))
 
 
-def web_of(keys: "Configuration", settings: Settings) -> Web | None:
+def web_of(keys: Configuration, settings: Settings) -> Web | None:
     """Return the web access of WebFetch: the hosts that its allow rules name, or None if they name none.
 
     A rule without a host allows the sandbox's hosts, except those that anybody can write to: a URL can leak data there,
@@ -216,7 +145,7 @@ def web_of(keys: "Configuration", settings: Settings) -> Web | None:
     return Fetcher(tuple(hosts), egress_route_of(settings))
 
 
-def sandbox_limits_of(keys: "Configuration") -> SandboxLimits:
+def sandbox_limits_of(keys: Configuration) -> SandboxLimits:
     """Return the limits that a configuration sets for one sandbox."""
     sandbox = keys.sandbox
     return SandboxLimits(sandbox.memory_mb, sandbox.minutes * 60, mounts=tuple(sandbox.mounts))

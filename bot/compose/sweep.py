@@ -10,8 +10,8 @@ from typing import Final
 from bot.clock import SystemClock
 from bot.compose.github import HostSetup
 from bot.config.environment import redactor_for
-from bot.config.maintenance import MaintenanceTask
 from bot.config.settings import Secret, Settings
+from bot.core.configuration import MaintenanceTask
 from bot.core.errors import Misconfigured, PlangateError
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor

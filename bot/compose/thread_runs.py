@@ -27,14 +27,13 @@ from bot.compose.parts import (
     sandbox_limits_of,
     server_host,
     web_of,
-    work_settings,
 )
 from bot.compose.receipts import CheckedReceipts, receipt_key
 from bot.config.environment import configuration
 from bot.config.settings import RECEIPTS, Settings
 from bot.core.checks import PublishingFacts
+from bot.core.configuration import Configuration, MaintenanceTask
 from bot.core.errors import Refused
-from bot.core.maintenance import ScheduledTask
 from bot.core.names import CommitId, RepositoryId, ThreadAddress, ThreadNumber
 from bot.core.secrets.redaction import CanaryAlarm, Redactor
 from bot.core.turn import Actor
@@ -43,7 +42,7 @@ from bot.github import repository
 from bot.github.attached_pictures import AttachedPictures
 from bot.github.checks import PullCheckReader, PullChecksGateway
 from bot.github.deliveries import KnownBot
-from bot.github.dialogue import DialogueSettings, GitHubDialogue
+from bot.github.dialogue import GitHubDialogue
 from bot.github.permissions import Roles
 from bot.github.publishing_facts import PublishingReader
 from bot.github.pulls import ApprovalChecks, GitHubPulls
@@ -62,7 +61,7 @@ from bot.store.receipt_refs import Issuer, ReceiptRefs
 from bot.store.sealing import marker_key
 from bot.store.transcripts import SpooledTranscripts
 from bot.telemetry import Counters, Telemetry
-from bot.workflow.thread_run import StateCache, ThreadJournal, ThreadRun, WorkSettings
+from bot.workflow.thread_run import StateCache, ThreadJournal, ThreadRun, WorkConditions
 from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.publish import Publishing, Screen
 from bot.workspace.remote import RemoteRepository
@@ -70,7 +69,6 @@ from bot.workspace.workspace import GitWorkspace
 
 if TYPE_CHECKING:
     from bot.agent.model.anthropic_model import AnthropicModel
-    from bot.config.repository_file import Configuration
     from bot.service.overview.recorder import Recorder
 
 
@@ -138,7 +136,7 @@ class _Parts(RepositoryRules):
     shared: ThreadRuns
     access: RepositoryAccess
     facts: repository.Repository
-    keys: "Configuration"
+    keys: Configuration
     bot: Actor
     address: ThreadAddress
     alarm: CanaryAlarm
@@ -186,7 +184,8 @@ class _Parts(RepositoryRules):
             tasks=self._task_gateway(),
             checks=PullChecksGateway(checks, self.reader.attribution),
             rules=self,
-            settings=self._work_settings(mistake),
+            configuration=self.keys,
+            conditions=self._conditions(mistake),
             policy=self.keys.approve.policy(self.bot.id),
             listener=spans.receive,
             redactor=shared.redactor,
@@ -195,7 +194,7 @@ class _Parts(RepositoryRules):
     async def agent_types(self) -> Mapping[str, str]:
         return await agents_of(self.mirror, self.facts.head) if self.facts.head else {}
 
-    async def read_task(self, name: str) -> ScheduledTask | None:
+    async def read_task(self, name: str) -> MaintenanceTask | None:
         return await self.shared.configurations.read_task(self.access.client, self.access.at, name)
 
     async def publishing_facts(self, branch: str) -> PublishingFacts:
@@ -229,7 +228,7 @@ class _Parts(RepositoryRules):
             transcripts=transcripts,
             clock=shared.clock,
             gate=gate_of(keys, sandboxed=True),
-            ledger=Ledger(self._work_settings().budget_usd),
+            ledger=Ledger(keys.budget.session_usd),
             user_id=f"{self.facts.id:x}",
             availability=HumanAvailability(answers=True, permits=keys.tools.requests == "comment"),
             alarm=self.alarm,
@@ -241,7 +240,7 @@ class _Parts(RepositoryRules):
     def _reader(self) -> GitHubReader:
         """Return the reader of the thread's repository. Check runs and logs take tokens of their own (W4)."""
         shared, client, at = self.shared, self.access.client, self.access.at
-        roles, may_ask = Roles(client, at), self.keys.ask.askers().may_ask
+        roles, may_ask = Roles(client, at), self.keys.ask.may_ask
         attribution = Attribution(client, self.dialogue.identity, roles, shared.parsed_texts, may_ask)
         checks = shared.connections.check_results(self.address.installation, self.address.repository, at)
         show = partial(fetch_image_block, picture_fetcher_of(shared.settings))
@@ -268,42 +267,33 @@ class _Parts(RepositoryRules):
             self.facts.default_branch,
             shared.parsed_texts,
             self.journal,
-            DialogueSettings(
-                keys.ask.untrusted_context,
-                keys.approve.policy(self.bot.id).role,
-                keys.approve.users,
-                keys.approve.teams,
-                github.server_url,
-                github.label_threads,
-            ),
+            keys,
+            github.server_url,
+            github.label_threads,
             shared.connections.members(self.address.installation),
             self.address.told,
         )
 
-    def _work_settings(self, mistake: str = "") -> WorkSettings:
-        overrides = self.shared.settings.overrides
-        work = work_settings(self.keys, model=overrides.model, max_cost_usd=overrides.max_cost_usd)
-        workflows = self.shared.connections.may_push_workflows(self.bot)
-        seconds = self.shared.settings.github.progress_seconds
-        return replace(
-            work,
+    def _conditions(self, mistake: str) -> WorkConditions:
+        connections, settings = self.shared.connections, self.shared.settings
+        return WorkConditions(
             refusal=mistake,
-            workflows=workflows,
+            configuration_blob=self.configuration_blob,
+            progress_seconds=settings.github.progress_seconds,
+            workflows=connections.may_push_workflows(self.bot),
             workflows_wait=speaks_as_job(self.bot),
             run=self.shared.run,
-            configuration=self.configuration_blob,
             version=_installed_version(),
-            progress_seconds=seconds,
         )
 
 
 @cache
-def _default_configuration() -> "Configuration":
+def _default_configuration() -> Configuration:
     """Return the configuration of a repository without a file."""
     return configuration("")
 
 
-def checked_configuration(text: str, path: str) -> "Configuration":
+def checked_configuration(text: str, path: str) -> Configuration:
     """Return the configuration in the text of a file. Raises Misconfigured also for rules that cannot be parsed."""
     if not text:
         return _default_configuration()

@@ -27,7 +27,7 @@ from bot.core.secrets.redaction import Redactor, Values
 from bot.core.transcript import decode_json
 
 if TYPE_CHECKING:
-    from bot.config.repository_file import Configuration
+    from bot.core.configuration import Configuration
 
 # --- Reads the GitHub App that the set-up in the browser saved -------------------------------------------------------
 # It is one file in the data directory, with mode 0600: a JSON object whose keys are names of variables. Variables of

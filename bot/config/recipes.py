@@ -13,10 +13,9 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bot.config.maintenance import MaintenanceTask
 from bot.config.repository_file import validate_yaml
+from bot.core.configuration import MaintenanceTask
 from bot.core.errors import Misconfigured
-from bot.core.maintenance import ScheduledTask
 
 FOLDER: Final = ".plangate/recipes/"
 _FRONT: Final = re.compile(r"---[ \t]*\n(.*?\n)---[ \t]*(?:\n|$)(.*)", re.DOTALL)
@@ -42,14 +41,14 @@ def shipped_recipes() -> Mapping[str, str]:
     return {file.name.removesuffix(".md"): file.read_text(encoding="utf-8") for file in folder.iterdir()}
 
 
-def scheduled_task(task: MaintenanceTask, own: Mapping[str, str]) -> ScheduledTask:
+def with_recipe(task: MaintenanceTask, own: Mapping[str, str]) -> MaintenanceTask:
     """Return a task with the prompt and the check of its recipe, if it has one.
 
     `own` holds the project's recipes: name -> text. Raises Misconfigured for a recipe that does not exist, cannot be
     read, or has no such parameter.
     """
     if task.recipe is None:
-        return plain_task(task)
+        return task
     recipes = {**shipped_recipes(), **own}
     if task.recipe not in recipes:
         names = ", ".join(sorted(recipes))
@@ -68,7 +67,8 @@ def scheduled_task(task: MaintenanceTask, own: Mapping[str, str]) -> ScheduledTa
         )
     values: dict[str, Value] = {"cooldown-days": task.cooldown_days, **recipe.parameters, **task.parameters}
     check = task.check or _fill(recipe.check or "", {name: _words(value) for name, value in values.items()}, where)
-    return _task(task, _fill(prompt, {name: _text(value) for name, value in values.items()}, where), check)
+    prompt = _fill(prompt, {name: _text(value) for name, value in values.items()}, where)
+    return task.model_copy(update={"prompt": prompt.strip(), "check": check.strip()})
 
 
 def _split(text: str, where: str) -> tuple[RecipeFrontMatter, str]:
@@ -81,29 +81,6 @@ def _split(text: str, where: str) -> tuple[RecipeFrontMatter, str]:
             fix="begin with ---, keys, and ---; then write the prompt",
         )
     return validate_yaml(RecipeFrontMatter, f"\n{match[1]}", where), match[2]  # the first line is the ---
-
-
-def plain_task(task: MaintenanceTask) -> ScheduledTask:
-    """Return a task as the configuration defines it, without the prompt and check of its recipe."""
-    return _task(task, task.prompt or "", task.check or "")
-
-
-def _task(task: MaintenanceTask, prompt: str, check: str) -> ScheduledTask:
-    """Return a task of the configuration as the workflow runs it."""
-    return ScheduledTask(
-        name=task.name,
-        schedule=task.schedule,
-        timezone=task.timezone,
-        prompt=prompt.strip(),
-        recipe=task.recipe or "",
-        paths=tuple(task.paths),
-        check=check.strip(),
-        standing=task.approval == "standing",
-        budget_usd=task.budget_usd,
-        limit=task.limit,
-        cooldown_days=task.cooldown_days,
-        labels=tuple(task.labels),
-    )
 
 
 def _fill(text: str, values: Mapping[str, str], where: str) -> str:

@@ -149,36 +149,6 @@ LONGEST_TITLE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduledTask:
-    """One task of the key `maintenance`, with what its recipe adds."""
-
-    name: str
-    schedule: str
-    """As it is written: five fields of cron, or a name."""
-    timezone: str
-    prompt: str
-    recipe: str = ""
-    paths: tuple[str, ...] = ()
-    """Globs that a plan may name without being asked about, where `standing` is set; empty for all."""
-    check: str = ""
-    """A command that prints nothing if there is nothing to do; "" for none."""
-    standing: bool = False
-    """Whether the configuration itself approves plans that stay inside the paths (MT6)."""
-    budget_usd: float | None = None
-    limit: int = 1
-    """Open pull requests of the task at once."""
-    cooldown_days: int = 0
-    labels: tuple[str, ...] = ()
-    """Labels of its pull requests."""
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of all that the task says, in hex. A task that changed has another one."""
-        values = [getattr(self, name) for name in self.__slots__]
-        return hashlib.sha256(json.dumps(values, ensure_ascii=False).encode()).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
 class CheckResult:
     """The result of a task's check."""
 

@@ -158,7 +158,7 @@ class TaskChanged(EntryFacts):
     kind: ClassVar[str] = "task"
     task: str
     task_digest: str
-    """Digest of the whole task (`core.maintenance.ScheduledTask.digest`)."""
+    """Digest of the whole task (`core.configuration.MaintenanceTask.digest`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

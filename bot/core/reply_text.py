@@ -10,8 +10,9 @@ from typing import Final
 from bot.core.approval import Reason, Verdict
 from bot.core.codepoints import with_visible_codepoints
 from bot.core.comment import NAMED, REASONS, attribution, how_to_retry, mode_sign, mode_text, reasons, todo_list
+from bot.core.configuration import MaintenanceTask
 from bot.core.gate import Stage
-from bot.core.maintenance import ScheduledTask, TaskFinding
+from bot.core.maintenance import TaskFinding
 from bot.core.markdown.elements import cell, code, fenced_block, first_items, first_values, shorten_line, table
 from bot.core.markdown.inert import inert_markdown
 from bot.core.plan import PlanDocument, disarm_text
@@ -355,7 +356,7 @@ _TICKED: Final = re.compile(r"^- \[[xX]\] (.+?)\s*$", re.MULTILINE)
 class TrackingView:
     """All that the issue shows."""
 
-    task: ScheduledTask
+    task: MaintenanceTask
     when: str
     """The schedule in words."""
     next_due: datetime

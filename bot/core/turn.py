@@ -62,23 +62,6 @@ class Actor:
         return self.id in people
 
 
-@dataclass(frozen=True, slots=True)
-class Askers:
-    """Who may ask for work."""
-
-    role: Role = Role.WRITE
-    """The lowest role that may ask."""
-    users: frozenset[str | int] = frozenset()
-    bots: frozenset[int] = frozenset()
-    """Numeric ids of the other bots that may ask."""
-
-    def may_ask(self, actor: Actor, role: Role | None) -> bool:
-        """Return whether an account of that role may ask: by role or id, and for other bots by their listed id."""
-        if actor.kind is ActorKind.BOT:
-            return actor.id in self.bots
-        return (role is not None and role >= self.role) or actor.is_listed_in(self.users)
-
-
 # --- A turn: one thing a person says to the bot, and the pictures attached to it -------------------------------------
 
 

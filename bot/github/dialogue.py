@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from bot.core import comment, marker
 from bot.core.approval import Snapshot, Verdict
+from bot.core.configuration import Configuration
 from bot.core.errors import PlangateError
 from bot.core.markdown.inert import inert_markdown
 from bot.core.marker import Key, Marker
@@ -18,7 +19,7 @@ from bot.core.names import ThreadNumber, is_branch
 from bot.core.plan import PlanDocument
 from bot.core.question import AnswerSnapshot, Asking, Author
 from bot.core.reply_text import question_text
-from bot.core.turn import Acknowledgment, Role, Turn
+from bot.core.turn import Acknowledgment, Turn
 from bot.core.work import Review
 from bot.github.activity import asked_before
 from bot.github.answers import AnswerReader
@@ -40,21 +41,6 @@ FRESH_AGE: Final = timedelta(minutes=1)
 _log: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class DialogueSettings:
-    """Configuration of conversation and approval."""
-
-    untrusted_context: bool = True
-    approve_role: Role = Role.MAINTAIN
-    approve_users: Collection[str | int] = ()
-    approve_teams: Collection[str] = ()
-    """``organization/team``."""
-    server_url: str = ""
-    """The server of GITHUB_SERVER_URL. Links to it may stay in what is posted."""
-    label_threads: bool = False
-    """Whether open threads that the bot works on carry a label, for the conditions of the Action's workflow."""
-
-
 @dataclass(slots=True)
 class GitHubDialogue(Dialogue):
     """The conversation on one thread. `base` is the branch that plans for an issue are made for."""
@@ -68,7 +54,11 @@ class GitHubDialogue(Dialogue):
     parsed_texts: ParsedTextCache
     fence: ThreadFence
     """Checked just before anything is posted (E4)."""
-    settings: DialogueSettings = DialogueSettings()
+    configuration: Configuration = Configuration()
+    server_url: str = ""
+    """The server of GITHUB_SERVER_URL. Links to it may stay in what is posted."""
+    label_threads: bool = False
+    """Whether open threads that the bot works on carry a label, for the conditions of the Action's workflow."""
     members: GitHubClient | None = None
     """Client that looks up team membership. None: the same as `client`."""
     told: str = ""
@@ -108,10 +98,10 @@ class GitHubDialogue(Dialogue):
         thread, roles = self._fresh_thread or (await self._threads.read(self.thread), self._roles())
         self._fresh_thread = None
         self._read = await self._threads.back_to(thread, seen, heard_until)
-        if self._read.closed and OPEN_LABEL in self._read.labels and self.settings.label_threads:
+        if self._read.closed and OPEN_LABEL in self._read.labels and self.label_threads:
             await unlabel_as_open(self.client, self.address, self.thread)
         turns = await TurnReader(self.identity, roles, self.parsed_texts, may_act).turns(self._read, seen)
-        if not self.settings.untrusted_context or all(turn.aside for turn in turns):
+        if not self.configuration.ask.untrusted_context or all(turn.aside for turn in turns):
             return turns
         others_speak = await has_strangers(self._read, self.identity, roles)
         return [replace(turn, strangers=(turn.strangers or others_speak) and not turn.aside) for turn in turns]
@@ -123,7 +113,7 @@ class GitHubDialogue(Dialogue):
 
     async def context(self, requested: Collection[str] = (), planned: Collection[str] = ()) -> str:
         """Return the pull request, if it is one, and a quotation of the thread as it was when its turns were read."""
-        if not self.settings.untrusted_context:
+        if not self.configuration.ask.untrusted_context:
             return ""
         quotes = self._quotes(await self._thread_to_quote(), requested)
         quoted = await asyncio.to_thread(quotes.text)  # Markdown that anybody may have written
@@ -132,7 +122,7 @@ class GitHubDialogue(Dialogue):
 
     async def hidden_fragments(self, turn: Turn) -> Sequence[str]:
         """Return the invisible fragments of the quoted thread, except those of the turn itself."""
-        if not self.settings.untrusted_context:
+        if not self.configuration.ask.untrusted_context:
             return ()
         quotes = self._quotes(await self._thread_to_quote(), ["issue" if turn.mark else turn.key])
         return await asyncio.to_thread(quotes.hidden_fragments)
@@ -154,7 +144,7 @@ class GitHubDialogue(Dialogue):
     async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
         """Add a reaction to a turn, and label its thread if the turn was accepted. Doing it twice changes nothing."""
         await self._sign(turn.key, sign)
-        if sign is Acknowledgment.SEEN and self.settings.label_threads and self._read and not self._read.closed:
+        if sign is Acknowledgment.SEEN and self.label_threads and self._read and not self._read.closed:
             if OPEN_LABEL not in self._read.labels:
                 await label_as_open(self.client, self.address, self.thread)
             self._read = replace(self._read, labels=self._read.labels | {OPEN_LABEL})
@@ -215,7 +205,7 @@ class GitHubDialogue(Dialogue):
             roles=self._roles,
             posted=self._plan,
             parsed_texts=self.parsed_texts,
-            approve=self.settings.approve_role,
+            approve=self.configuration.approve.role,
             onto=onto,
             pushed=pushed,
             begun=tuple(self._text_with_work_begun(plan, line) for line in begun),
@@ -325,7 +315,7 @@ class GitHubDialogue(Dialogue):
         """Return a text made inert. Redacts secrets before and after, because making it inert can join a split
         secret."""
         clean = self.client.redactor.redact
-        return clean(inert_markdown(clean(text), {urlsplit(self.settings.server_url).netloc} - {""}))
+        return clean(inert_markdown(clean(text), {urlsplit(self.server_url).netloc} - {""}))
 
     async def _thread_to_quote(self) -> GitHubThread:
         """Return the thread as its turns were read, with as many older comments as are quoted."""
@@ -343,7 +333,7 @@ class GitHubDialogue(Dialogue):
         return pull_text(await PullReader(self.client, self.address).read(self.thread, requested))
 
     def _roles(self) -> Roles:
-        approvers = self.settings.approve_users, self.settings.approve_teams
+        approvers = self.configuration.approve.users, self.configuration.approve.teams
         return Roles(self.client, self.address, *approvers, self.members)
 
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from bot.config.recipes import FOLDER as RECIPES
-from bot.config.recipes import scheduled_task
+from bot.config.recipes import with_recipe
 from bot.config.settings import Settings
+from bot.core.configuration import Configuration, MaintenanceTask
 from bot.core.errors import Misconfigured
-from bot.core.maintenance import ScheduledTask
 from bot.core.names import CommitId, RepositoryId
 from bot.github import repository
 from bot.github.client import GitHubClient
@@ -19,14 +19,11 @@ from bot.github.repository import Address, account_id
 from bot.service.connections import RepositoryAccess, key_of
 from bot.store.receipt_refs import ConfigurationVersion, Pins, pin_accounts
 
-if TYPE_CHECKING:
-    from bot.config.repository_file import Configuration
-
 
 class CurrentConfiguration(NamedTuple):
     """The configuration file of a branch, as it is now."""
 
-    keys: "Configuration"
+    keys: Configuration
     mistake: str
     """The mistake in it; "" for none. With a mistake, `keys` has the defaults."""
     blob: str
@@ -38,7 +35,7 @@ class Configurations:
     """Reads configuration files. What is cached belongs to one version of a file, so that nothing can be stale."""
 
     settings: Settings
-    parse: "Callable[[str, str], Configuration]"
+    parse: Callable[[str, str], Configuration]
     """Returns the configuration in a text; its second argument is the file's path. Raises Misconfigured, but not for an
     empty text."""
     _newest: dict[RepositoryId, tuple[CommitId, CurrentConfiguration]] = field(default_factory=dict, init=False)
@@ -74,7 +71,7 @@ class Configurations:
             keys = self.parse(text or "", overrides.path)
         except Misconfigured as error:
             keys, mistake = self.parse("", overrides.path), str(error)
-        keys = keys.model_copy(update={"mention": overrides.mention}) if overrides.mention else keys
+        keys = keys.with_overrides(overrides.mention, overrides.model, overrides.max_cost_usd)
         return CurrentConfiguration(keys, mistake, blob)
 
     async def pin_people(
@@ -96,14 +93,14 @@ class Configurations:
         text = None if name is None else await _read(client, at, f"{RECIPES}{name}.md")
         return {} if name is None or text is None else {name: text}
 
-    async def read_task(self, client: GitHubClient, at: Address, name: str) -> ScheduledTask | None:
+    async def read_task(self, client: GitHubClient, at: Address, name: str) -> MaintenanceTask | None:
         """Return a scheduled task from the default branch now, with its recipe; None if there is no valid one."""
         keys, mistake, _ = await self.read(client, at)
         task = next((task for task in keys.maintenance if task.name == name), None)
         if mistake or task is None:
             return None
         with suppress(Misconfigured):
-            return scheduled_task(task, await self.own_recipe(client, at, task.recipe))
+            return with_recipe(task, await self.own_recipe(client, at, task.recipe))
         return None
 
 

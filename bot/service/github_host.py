@@ -35,7 +35,7 @@ from bot.workflow import engine
 from bot.workflow.thread_run import StateCache, ThreadRun, WorkControl, do_nothing
 
 if TYPE_CHECKING:
-    from bot.config.repository_file import Configuration
+    from bot.core.configuration import Configuration
     from bot.service.overview.recorder import Recorder
 
 # --- Tracks which threads rest: they wait for people, were checked in their current state, and nothing is due (E2)

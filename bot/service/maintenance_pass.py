@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from itertools import groupby, islice
 from typing import Final
 
-from bot.config.maintenance import MaintenanceTask
-from bot.config.recipes import plain_task, scheduled_task
+from bot.config.recipes import with_recipe
+from bot.core.configuration import Ask, MaintenanceTask
 from bot.core.errors import Broken, Conflict, Misconfigured, PlangateError
 from bot.core.gate import ON_ENTER
 from bot.core.maintenance import ASKED, Occurrence, Tick
@@ -24,7 +24,6 @@ from bot.core.reply_text import (
 )
 from bot.core.thread.state import ThreadState
 from bot.core.thread.task import TaskHistory
-from bot.core.turn import Askers
 from bot.github.activity import RepositoryActivity, repository_activities
 from bot.github.client import AT_ONCE
 from bot.github.repository import Address, ReachableRepository
@@ -93,10 +92,10 @@ class MaintenancePass:
         texts = await issues.read_all([task.issue for task in tracked.values()])
         configured = {task.name for task in keys.maintenance}
         await self._mark_removed([task for name, task in tracked.items() if name not in configured], issues, texts)
-        askers, statuses = keys.ask.askers(), list[TaskStatus]()
+        statuses = list[TaskStatus]()
         for scheduled in [task for task in tasks if self.only in {"", task.name}]:
             try:
-                status = await self._run_task(scheduled, askers, issues, tracked, texts=texts)
+                status = await self._run_task(scheduled, keys.ask, issues, tracked, texts=texts)
             except PlangateError as error:
                 status = _stopped_task(scheduled, error)
             statuses.append(status)
@@ -125,7 +124,7 @@ class MaintenancePass:
             raise Misconfigured(
                 f"the task {task.name!r} has no tracking issue yet", where="maintenance", fix="run plangate sweep"
             )
-        full = scheduled_task(task, await self.host.own_recipe(self.repository, task.recipe))
+        full = with_recipe(task, await self.host.own_recipe(self.repository, task.recipe))
         async with self.host.open_run(self.repository.thread(tracked.issue)) as run:
             await run.read()
             return await preview_occurrence(run, full)
@@ -141,7 +140,7 @@ class MaintenancePass:
     async def _run_task(
         self,
         task: MaintenanceTask,
-        askers: Askers,
+        ask: Ask,
         issues: TrackingIssues,
         every: Mapping[str, TrackedTask],
         *,
@@ -154,7 +153,7 @@ class MaintenancePass:
         if (tracked := every.get(task.name)) is None:
             return TaskStatus(task, await self._begin(task, issues))
         text = texts.get(tracked.issue) or await issues.read(tracked.issue)
-        ticks = await self._allowed_ticks(text.ticks, askers)
+        ticks = await self._allowed_ticks(text.ticks, ask)
         tracked = await self._offer_again(tracked, ticks)
         run_now = next((tick for tick in ticks if tick.label == RUN_NOW), None)
         occurrence = self._next_occurrence(task, tracked.history, run_now)
@@ -169,7 +168,7 @@ class MaintenancePass:
         number = await issues.open(task.name, tracking_title(task.name), body)
         async with self.host.open_run(self.repository.thread(number)) as run:
             await run.read()
-            await track_task(run, plain_task(task))
+            await track_task(run, task)
             return _tracking_issue(number, run.state)
 
     async def _run_occurrence(
@@ -181,7 +180,7 @@ class MaintenancePass:
         async with self.host.open_run(address) as run:
             await run.read()
             try:
-                full = scheduled_task(task, await self.host.own_recipe(self.repository, task.recipe))
+                full = with_recipe(task, await self.host.own_recipe(self.repository, task.recipe))
             except Misconfigured as error:
                 await refuse_occurrence(run, occurrence, f"could not begin: {error}")
             else:
@@ -194,10 +193,10 @@ class MaintenancePass:
             state = await self.host.check_thread(address)
         return _tracking_issue(tracked.issue, state)
 
-    async def _allowed_ticks(self, ticks: Sequence[Tick], askers: Askers) -> Sequence[Tick]:
+    async def _allowed_ticks(self, ticks: Sequence[Tick], ask: Ask) -> Sequence[Tick]:
         """Return the ticks of people who may ask."""
         roles = await self.host.roles(self.repository)
-        return [tick for tick in ticks if askers.may_ask(tick.by, await roles.of(tick.by))]
+        return [tick for tick in ticks if ask.may_ask(tick.by, await roles.of(tick.by))]
 
     async def _offer_again(self, tracked: TrackedTask, ticks: Sequence[Tick]) -> TrackedTask:
         """Journal the rejected findings that people allow again. A tick before the rejection does not count."""
@@ -230,7 +229,7 @@ class MaintenancePass:
         after = max(self.host.clock.now(), history.since)
         rejected = [rejection.finding for rejection in history.rejected]
         due, words = next_due(task, after)[0], task.due_times().words()
-        return tracking_body(TrackingView(plain_task(task), words, due, history.occurrences[::-1], rejected))
+        return tracking_body(TrackingView(task, words, due, history.occurrences[::-1], rejected))
 
 
 def next_due(task: MaintenanceTask, after: datetime, count: int = 1) -> list[datetime]:

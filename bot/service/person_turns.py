@@ -28,7 +28,7 @@ from bot.service.github_host import GitHubHost
 from bot.service.viewers import AttemptLimit
 
 if TYPE_CHECKING:
-    from bot.config.repository_file import Configuration
+    from bot.core.configuration import Configuration
 
 # --- Remembers which turns were posted through the API: one file for each person and idempotency key -----------------
 # A file is locked while its turn is posted, and a death frees it. It names the text before the turn is posted, and the
@@ -283,8 +283,7 @@ class PersonTurns:
         """Return a person's part in a repository that is served, read live. Raises Missing for any other repository."""
         served = await self.host.connections.repository_by_name(at)
         keys = (await self.host.current_configuration(served)).keys
-        mention = self.host.settings.overrides.mention or keys.mention
-        return Participation(served.id, await self._is_allowed(served, keys, person), mention)
+        return Participation(served.id, await self._is_allowed(served, keys, person), keys.mention)
 
     async def _is_allowed(self, served: ServedRepository, keys: "Configuration", person: Actor) -> bool:
         """Return whether a person may ask or decide. The bot's own account may not."""
@@ -294,7 +293,7 @@ class PersonTurns:
         approve, members = keys.approve, connections.members(served.installation)
         roles = Roles(reached.client, served.at, approve.users, approve.teams, members)
         role = await roles.of(person)
-        if person.id == bot.id or keys.ask.askers().may_ask(person, role):
+        if person.id == bot.id or keys.ask.may_ask(person, role):
             return person.id != bot.id
         return approve.policy(bot.id).may_decide(person, role, listed=bool(await roles.is_listed(person)))
 

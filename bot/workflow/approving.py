@@ -52,7 +52,7 @@ async def evaluate_plan(run: ThreadRun) -> MoveEvent | None:
 
 
 def _evidence(run: ThreadRun, snapshot: Snapshot, verdict: Verdict) -> DecisionEvidence:
-    configuration = run.settings.configuration
+    configuration = run.conditions.configuration_blob
     return decision_evidence(run.state.plan.current, snapshot, run.policy, verdict, configuration=configuration)
 
 
@@ -63,9 +63,10 @@ async def stop_move(run: ThreadRun) -> Stopped | None:
     """
     snapshot = await live_snapshot(run)
     if not snapshot.open:
-        return Stopped(text_to_post=reply_text.thread_closed(run.settings.mention))
+        return Stopped(text_to_post=reply_text.thread_closed(run.configuration.mention))
     by = tuple(actor.login for actor in rejecters(run.state.plan.current, snapshot, run.policy))
-    return Stopped(by=by, text_to_post=reply_text.work_stopped(", ".join(by), run.settings.mention)) if by else None
+    text = reply_text.work_stopped(", ".join(by), run.configuration.mention)
+    return Stopped(by=by, text_to_post=text) if by else None
 
 
 def withdrawal_move(run: ThreadRun, verdict: Verdict) -> Withdrawn:
@@ -76,7 +77,7 @@ def withdrawal_move(run: ThreadRun, verdict: Verdict) -> Withdrawn:
     failed = any(why.reason is Reason.LOOKUP_FAILED for why in verdict.reasons)
     if verdict.outcome is not VerdictOutcome.PENDING or failed:
         return Withdrawn()
-    text = reply_text.approval_withdrawn(run.state.plan.current, verdict, run.settings.mention)
+    text = reply_text.approval_withdrawn(run.state.plan.current, verdict, run.configuration.mention)
     return Withdrawn(reasons=comment.reasons(verdict), text_to_post=text)
 
 
@@ -115,7 +116,7 @@ def may_stand(run: ThreadRun) -> bool:
     The planner is then shown nothing that people said on the thread.
     """
     history = run.state.task
-    task = run.settings.tasks.get(history.task) if history is not None else None
+    task = run.configuration.task(history.task) if history is not None else None
     if history is None or task is None or not task.standing:
         return False
     return bool(history.planned) and history.planned == history.approved
@@ -129,4 +130,5 @@ async def _standing_approval(run: ThreadRun) -> Standing | None:
     task = await run.rules.read_task(history.task)
     if task is None or not task.standing:
         return None
-    return Standing(task.name, task.paths, run.settings.hosts, asked_before=task.digest == history.approved)
+    hosts, asked_before = tuple(run.configuration.sandbox.hosts), task.digest == history.approved
+    return Standing(task.name, tuple(task.paths), hosts, asked_before=asked_before)

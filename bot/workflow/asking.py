@@ -67,7 +67,8 @@ async def ask_people(run: ThreadRun) -> MoveEvent | None:
     if run.state.has_approved_work and (stop := await stop_move(run)) is not None:
         return stop
     if run.clock.now() >= _expires(run):
-        return Expired(text_to_post=reply_text.question_expired(run.settings.expires_days, run.settings.mention))
+        days = run.configuration.approve.expires_days
+        return Expired(text_to_post=reply_text.question_expired(days, run.configuration.mention))
     asking = run.state.question.asking
     shown = run.state.question.shown or await _post_question(run)
     rules = _rules(run)
@@ -75,7 +76,7 @@ async def ask_people(run: ThreadRun) -> MoveEvent | None:
     if not answers.complete:
         raise Transient("not everything that can be an answer could be read", where="question", fix="try again")
     if not answers.open and await run.dialogue.closed_since(run.state.turns.last_request_at):
-        return Stopped(text_to_post=thread_closed(run.settings.mention))
+        return Stopped(text_to_post=thread_closed(run.configuration.mention))
     if answers.gone:
         await _post_question(run)
     reply, findings = find_reply(asking, replace(answers, open=True), rules)
@@ -127,7 +128,7 @@ def _resume_move(state: ThreadState, text: str, reply: Reply | None = None) -> R
 
 def _expires(run: ThreadRun) -> datetime:
     """Return when the question expires: after as many days as a plan; in approved work, with its plan at the latest."""
-    end = run.state.question.asked_at + timedelta(days=run.settings.expires_days)
+    end = run.state.question.asked_at + timedelta(days=run.configuration.approve.expires_days)
     return min(end, run.state.plan.current.expires) if run.state.has_approved_work else end
 
 
@@ -143,6 +144,6 @@ def _rules(run: ThreadRun) -> AnswerRules:
         return second and policy.may_decide(who.actor, who.role, listed=who.listed)
 
     def may_ask(who: Author) -> bool:
-        return who.actor.id != policy.bot and run.settings.askers.may_ask(who.actor, who.role)
+        return who.actor.id != policy.bot and run.configuration.ask.may_ask(who.actor, who.role)
 
     return AnswerRules(may_steer if state.has_approved_work else may_ask, state.has_approved_work)

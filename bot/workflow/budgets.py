@@ -1,6 +1,7 @@
 """Budgets: of a thread over all its sessions, and of a repository for one day (budget.*)."""
 
 import asyncio
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,7 @@ def bind_budgets(run: ThreadRun) -> None:
     ledger = run.resources.ledger
     elsewhere = max(0.0, (run.state.costs.total_usd or 0.0) - ledger.cost_usd)
     remaining = max(0.0, _of_thread(run) - elsewhere)
-    ledger.budget_usd = min(run.state.costs.budget_usd or run.settings.budget_usd, remaining)
+    ledger.budget_usd = min(run.state.costs.budget_usd or run.configuration.budget.session_usd, remaining)
 
 
 async def limit_move(run: ThreadRun) -> Limited | None:
@@ -53,7 +54,7 @@ async def book_stopped(run: ThreadRun, session: SessionId, used: Consumption) ->
 
 
 def _spent_note(run: ThreadRun, session: SessionId, used: Consumption) -> Spent:
-    model, cost_usd = run.settings.model, used.dollars
+    model, cost_usd = run.configuration.models.main, used.dollars
     tokens_input, tokens_output = used.tokens_input, used.tokens_output
     return Spent(
         session=session, cost_usd=cost_usd, model=model, tokens_input=tokens_input, tokens_output=tokens_output
@@ -86,7 +87,7 @@ def _execution_costs(entries: Sequence[Entry]) -> list[float]:
 
 
 def _of_thread(run: ThreadRun) -> float:
-    return max(run.settings.thread_usd, run.state.costs.budget_usd)
+    return max(run.configuration.budget.thread_usd, run.state.costs.budget_usd)
 
 
 # --- The budget of a repository for one day (UTC), over all sessions of all its threads (budget.repository_day_usd)
@@ -100,8 +101,9 @@ SHARE: Final = 0.1
 
 async def share_day_budget(run: ThreadRun, session: SessionId) -> None:
     """Limit the session to what is left of the repository's day. Raises Transient if the journals cannot be read."""
-    if run.settings.day_usd is not None:
-        day = DayBudget(run.beside(), session, run.settings.day_usd)
+    budget_usd = run.configuration.budget.repository_day_usd
+    if not math.isinf(budget_usd):
+        day = DayBudget(run.beside(), session, budget_usd)
         await day.read()
         run.resources = replace(run.resources, shared_budget=day)
 
@@ -128,7 +130,7 @@ class DayBudget(SharedBudget):
     async def refusal_reason(self) -> str:
         """Return why no further call may be made, or "". If the journals cannot be read, the last reading counts."""
         async with self._lock:
-            if self._matters() or self.run.clock.monotonic() - self._read_at >= self.run.settings.watch_seconds:
+            if self._matters() or self.run.clock.monotonic() - self._read_at >= self.run.conditions.watch_seconds:
                 with suppress(Transient):
                     await self.read()
                     await self._journal()

@@ -51,10 +51,10 @@ async def check_thread(run: ThreadRun) -> ThreadState:
     """
     await _journal_turns(run)
     if run.state.task is not None:
-        run.settings = run.settings.for_task(run.state.task.task)
+        run.configuration = run.configuration.for_task(run.state.task.task)
     await maintaining.request_fix(run)
     try:
-        if run.settings.refusal:
+        if run.conditions.refusal:
             await outbox.notice_configuration_error(run)
         else:
             await _perform_effects(run)
@@ -159,7 +159,7 @@ async def _perform_effect(run: ThreadRun, effect: Effect) -> MoveEvent | None:
         move,
         cost_usd=used.dollars or None,
         session=session_of(run),
-        model=move.model or run.settings.model,
+        model=move.model or run.configuration.models.main,
         tokens_input=used.tokens_input,
         tokens_output=used.tokens_output,
     )

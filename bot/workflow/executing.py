@@ -253,7 +253,7 @@ def _execution_brief(run: ThreadRun) -> ExecutionBrief:
         additions,
         withheld=len(others) - len(additions),
         checks=check_commands(run),
-        repairs=run.settings.repairs,
+        repairs=run.configuration.execution.repairs,
         result=_result_place(run),
     )
 

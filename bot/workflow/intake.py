@@ -132,10 +132,10 @@ async def require_newest(run: ThreadRun, turns: Sequence[Turn]) -> None:
 async def _wait_for_decision(run: ThreadRun, turns: Sequence[Turn], number: int) -> None:
     """Post the notice once, and continue if an approver has decided since."""
     since = await run.dialogue.warn_of_rewind(
-        number, reply_text.journal_set_back(thread_ref(run.location.thread), run.settings.mention)
+        number, reply_text.journal_set_back(thread_ref(run.location.thread), run.configuration.mention)
     )
     decisions = (turn for turn in turns if turn.at > since and _decides(run, turn))
-    decision = None if run.settings.refusal else next(decisions, None)
+    decision = None if run.conditions.refusal else next(decisions, None)
     if decision is None:
         raise Unreadable(
             "the journal is older than the comments on the thread: its ref was reset or deleted",
@@ -183,9 +183,7 @@ async def is_over_quota(run: ThreadRun, turn: Turn, *, elsewhere: Collection[str
 
     `elsewhere` lists requests on other threads that were not made by comments, each as ``thread/key``.
     """
-    limit = run.settings.ask_per_day
-    if not limit:
-        return False
+    limit = run.configuration.ask.per_day
     today = turn.actor.id, f"{turn.at:%Y-%m-%d}"
     here = {key for *day, key in run.state.turns.requests if tuple(day) == today and key != turn.key}
     asked = {*elsewhere, *(f"{run.location.thread}/{key}" for key in here)}  # also by comments that were deleted
@@ -296,14 +294,14 @@ async def _journal_turn(run: ThreadRun, turn: Turn) -> None:
     """Take in one turn: run its command, begin its request, or reply."""
     command = _parse_command(run, turn)
     await run.dialogue.acknowledge(turn, Acknowledgment.SEEN)
-    if run.settings.refusal:
-        await _note(run, _turn_note(turn, configuration_error(run.settings.refusal)))
+    if run.conditions.refusal:
+        await _note(run, _turn_note(turn, configuration_error(run.conditions.refusal)))
         return
     match command:
         case _ if run.state.stage is Stage.ASKED and may_be_answer(run.state, turn) and not _is_command(command):
             pass  # it may be the answer; if not, it is taken in once the question is answered
         case None if not turn.mark and run.state.stage in PLAN_MAY_BE_SHOWN and (line := undecided_line(turn.text)):
-            await _note(run, _turn_note(turn, reply_text.no_decision(line, run.settings.mention)))
+            await _note(run, _turn_note(turn, reply_text.no_decision(line, run.configuration.mention)))
         case None:
             await _request(run, turn, turn.text)
         case Command(Verb.APPROVE | Verb.REJECT) if _is_explained(run.state, turn):
@@ -339,7 +337,7 @@ def _asked_already(state: ThreadState, mark: Turn) -> bool:
 
 def _parse_command(run: ThreadRun, turn: Turn) -> Command | UnknownCommand | None:
     """Find the command of a turn, which is its first line."""
-    return parse(turn.text.split("\n", 1)[0], run.settings.mention)
+    return parse(turn.text.split("\n", 1)[0], run.configuration.mention)
 
 
 def _is_command(command: Command | UnknownCommand | None) -> bool:
@@ -370,7 +368,7 @@ async def _refuse_over_quota(run: ThreadRun, turn: Turn) -> None:
             await run.dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
         run.defer(replace(_turn_note(turn), quota=day))
     else:
-        text = reply_text.quota_reached(turn.actor.login, run.settings.ask_per_day, run.settings.mention)
+        text = reply_text.quota_reached(turn.actor.login, run.configuration.ask.per_day, run.configuration.mention)
         await _note(run, replace(_turn_note(turn, text), quota=day))
 
 
@@ -405,7 +403,7 @@ async def _command(run: ThreadRun, turn: Turn, command: Command) -> None:
             await _note(run, _turn_note(turn, reply_text.DECIDE_IN_A_COMMENT))
         case verb:
             is_counted = verb in {Verb.APPROVE, Verb.REJECT} and _is_already_counted(run.state, turn)
-            reply = _command_reply(verb, run.state, mention=run.settings.mention, is_allowed=is_allowed)
+            reply = _command_reply(verb, run.state, mention=run.configuration.mention, is_allowed=is_allowed)
             await _note(run, _turn_note(turn, "" if is_counted else reply))
 
 
@@ -423,13 +421,13 @@ async def _end_work(run: ThreadRun, turn: Turn, verb: Verb) -> None:
         text = reply_text.work_finishing(turn.actor.login)
         await _note(run, replace(_turn_note(turn, text), finish=run.state.gate.ask))
     else:
-        text = reply_text.work_stopped(turn.actor.login, run.settings.mention)
+        text = reply_text.work_stopped(turn.actor.login, run.configuration.mention)
         await run.append(Stopped(said=JournaledTurn.of(turn), text_to_post=text))
 
 
 async def _mode(run: ThreadRun, turn: Turn, name: str) -> None:
     """Choose the mode that approved work will run in; it never leaves plan mode (P1)."""
-    bypass = run.settings.mode is Mode.BYPASS
+    bypass = Mode(run.configuration.execution.mode) is Mode.BYPASS
     mode = next_mode(run.working_mode, bypass_available=bypass) if name == "next" else name
     if name == "next" and mode is Mode.PLAN:
         mode = next_mode(Mode.PLAN, bypass_available=bypass)
@@ -477,7 +475,7 @@ async def _note(run: ThreadRun, note: OtherTurn) -> None:
     """
     answers = _answers_today(run.state, note.said)
     if note.text_to_post and answers >= ANSWERS_A_DAY:
-        reached = reply_text.answers_reached(note.said.actor.login, answers, run.settings.mention)
+        reached = reply_text.answers_reached(note.said.actor.login, answers, run.configuration.mention)
         note = replace(note, text_to_post=reached if answers == ANSWERS_A_DAY else "")
     run.defer(note)
     if note.text_to_post:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,9 +35,10 @@ from bot.agent.session_events import (
     ToolStarted,
 )
 from bot.agent.subagents.pool import SubagentPool
-from bot.agent.subagents.types import types_of
+from bot.agent.subagents.types import AgentType, SubagentSettings, types_of
 from bot.core.brief import escape_harness_markup, escape_reminders
 from bot.core.comment import AgentRow, planning_over, progress
+from bot.core.configuration import AgentLimits, Configuration
 from bot.core.errors import Broken, Transient
 from bot.core.gate import Move, Stage
 from bot.core.maintenance import PlanLimits
@@ -230,7 +231,7 @@ async def _attached_pictures(run: ThreadRun, *, planning: bool) -> tuple[Picture
     if reader is None or not (planning or not run.state.request.turn.foreign):
         return ()
     turns = dict.fromkeys(entry.said.key for entry in run.state.request.entries)
-    reads_images = run.resources.model.abilities(run.settings.model).reads_images
+    reads_images = run.resources.model.abilities(run.configuration.models.main).reads_images
     return await reader.pictures(tuple(turns), strangers=planning, reads_images=reads_images)
 
 
@@ -295,7 +296,7 @@ class ProgressReporter:
         """Show each change until cancelled. Planning is shown after a delay, and less often."""
         clock, pace = self._run.clock, _EXECUTING_PACE
         if self._is_planning:
-            pace = self._run.settings.progress_seconds
+            pace = self._run.conditions.progress_seconds
             await clock.sleep(pace)
             self._changed.set()
         while True:
@@ -318,7 +319,7 @@ class ProgressReporter:
         rows = tuple(self._rows.values())
         spent = (self._calls, cost, ledger.budget_usd)
         text = progress(self._end or self._stage, self._mode, self._todos, rows, spent=spent)
-        mention = self._run.settings.mention
+        mention = self._run.configuration.mention
         hint = "" if self._end else f" {how_to_stop(mention)}"
         if ledger.is_nearly_used_up:  # approved work can be ended with what is there
             finish = how_to_finish(mention) if mention and not (self._is_planning or self._end) else ""
@@ -354,14 +355,14 @@ async def open_session(run: ThreadRun, start: SessionStart) -> AsyncIterator[Ses
     lines = await read_transcript(run, start.session_id)
     # A reading session without a line has left nothing in the checkout: what is there belongs to a deleted thread.
     tree = await checkout(run, fresh=not lines and start.access is Access.READ)
-    settings, seconds = run.settings, run.settings.command_minutes * 60
+    sandbox, light = run.configuration.sandbox, run.configuration.models.light or ""
     async with (
         journal_network(run, start.session_id) as network_log,
         toolhost(run, tree, start.access, network := Network(start.hosts, network_log.record)) as host,
-        aclosing(Rehearsal(run.workspace, tree, settings.setup, seconds)) as rehearsal,
+        aclosing(Rehearsal(run.workspace, tree, tuple(sandbox.setup), sandbox.minutes * 60)) as rehearsal,
     ):
         gate = replace(run.resources.gate, granted=run.state.approval.granted)
-        resources = replace(run.resources, gate=gate, emit=run.listener, light=settings.light_model)
+        resources = replace(run.resources, gate=gate, emit=run.listener, light=light)
         environment = await run.environment(run.state.request.base)
         place = SessionPlace(run.workspace, tree, host, environment, network, rehearsal, start.scope)
         session_settings = await _session_settings(run, start)
@@ -382,17 +383,38 @@ async def open_session(run: ThreadRun, start: SessionStart) -> AsyncIterator[Ses
 
 
 async def _session_settings(run: ThreadRun, start: SessionStart) -> SessionSettings:
-    settings, place = run.settings, run.location
+    configuration, place, budget = run.configuration, run.location, run.configuration.budget
     types, untrusted = types_of(await run.rules.agent_types()), run.state.request.untrusted
     return SessionSettings(
         start.session_id,
-        settings.model,
-        replace(settings.subagents, types=types, untrusted=untrusted),
+        configuration.models.main,
+        subagent_settings(configuration, types, untrusted=untrusted),
         start.mode,
-        Limits(settings.limits.steps, settings.limits.seconds),
+        Limits(budget.steps, budget.minutes * 60),
         reviews=start.mode is Mode.PLAN and place.pull is not None,
         plan_limits=None if run.state.task is None else PlanLimits(place.thread, run.state.task.decided),
     )
+
+
+def subagent_settings(
+    configuration: Configuration, types: Mapping[str, AgentType], *, untrusted: bool
+) -> SubagentSettings:
+    """Return the sub-agents that a session may start, with their limits."""
+    execution, agents = configuration.execution, configuration.agents
+    return SubagentSettings(
+        configuration.models.subagent,
+        types,
+        at_once=execution.subagents.at_once,
+        in_all=execution.subagents.in_all,
+        on_one=execution.parallel_tasks,
+        untrusted=untrusted,
+        limits={name: _agent_limits(getattr(agents, name)) for name in type(agents).model_fields},
+    )
+
+
+def _agent_limits(agent: AgentLimits) -> Limits:
+    seconds, reads = agent.minutes * 60, agent.reads
+    return Limits(None, seconds, context_tokens=agent.tokens, tool_calls=agent.calls, file_reads=reads)
 
 
 async def run_session(run: ThreadRun, session: Session, permit: str = "") -> Ended | None:
@@ -439,8 +461,8 @@ async def _consume(
 
 async def _wait_until_moved(run: ThreadRun, session: Session | None) -> None:
     """Return once the journal, read every few seconds, says that the thread was moved or taken over."""
-    while run.settings.watch_seconds:
-        await run.clock.sleep(run.settings.watch_seconds)
+    while run.conditions.watch_seconds:
+        await run.clock.sleep(run.conditions.watch_seconds)
         try:
             later = await run.journal.read()
         except Transient:

@@ -21,9 +21,10 @@ from bot.core.checks import (
     turns_begun,
 )
 from bot.core.comment import finding_list
+from bot.core.configuration import MaintenanceTask
 from bot.core.errors import Conflict, PlangateError
 from bot.core.gate import ON_ENTER, TRANSITIONS, Move, Stage
-from bot.core.maintenance import CheckResult, Occurrence, ScheduledTask, TaskFinding
+from bot.core.maintenance import CheckResult, Occurrence, TaskFinding
 from bot.core.markdown.elements import code, fenced_block
 from bot.core.moves import Closed, JournaledTurn, Requested
 from bot.core.notes import FindingOffered, OccurrenceDue, OccurrenceEnded, OtherTurn, PullRequestEnded, TaskChanged
@@ -55,7 +56,7 @@ _PROBLEM_SHOWN: Final = 300
 _SILENT: Final = "(no output)"
 
 
-async def run_check(run: ThreadRun, task: ScheduledTask) -> CheckResult:
+async def run_check(run: ThreadRun, task: MaintenanceTask) -> CheckResult:
     """Run a task's check in the sandbox, on a checkout that is discarded. It can reach the hosts of `sandbox.hosts`.
 
     A task without a check always has something to do.
@@ -64,12 +65,13 @@ async def run_check(run: ThreadRun, task: ScheduledTask) -> CheckResult:
         return CheckResult(found=True)
     if task.check.startswith(GITHUB_CHECK):
         return await _ask_github(run, task.check)
-    place, minutes = run.location, run.settings.command_minutes
+    place, sandbox = run.location, run.configuration.sandbox
+    redact = partial(hear_output, run)
     tree = await run.workspace.checkout(f"check-{place.repository}-{place.thread}", place.base, fresh=True)
     try:
-        async with command_sandbox(run, tree, "check", hosts=run.settings.hosts) as host:
-            checked = await run_shell_check(host, task.check, minutes=minutes, redact=partial(hear_output, run))
-        entrance = Entrance.NETWORK_CHECK if run.settings.hosts else Entrance.OFFLINE_CHECK
+        async with command_sandbox(run, tree, "check", hosts=tuple(sandbox.hosts)) as host:
+            checked = await run_shell_check(host, task.check, minutes=sandbox.minutes, redact=redact)
+        entrance = Entrance.NETWORK_CHECK if sandbox.hosts else Entrance.OFFLINE_CHECK
         return replace(checked, strangers=entrance.brings_strangers)
     except PlangateError as error:
         return CheckResult(problem=str(error))
@@ -139,7 +141,7 @@ DECIDED_SHOWN: Final = 50
 _NOBODY: Final = Actor(0, "")
 
 
-async def track_task(run: ThreadRun, task: ScheduledTask) -> None:
+async def track_task(run: ThreadRun, task: MaintenanceTask) -> None:
     """Journal which task the thread tracks, and each change of it. Due times count from then on."""
     if run.state.task is not None and run.state.task.digest == task.digest:
         return
@@ -147,7 +149,7 @@ async def track_task(run: ThreadRun, task: ScheduledTask) -> None:
 
 
 async def journal_occurrence(
-    run: ThreadRun, task: ScheduledTask, occurrence: Occurrence, *, elsewhere: Collection[str] = ()
+    run: ThreadRun, task: MaintenanceTask, occurrence: Occurrence, *, elsewhere: Collection[str] = ()
 ) -> None:
     """Take in an occurrence of the thread's task: begin with it as a request, or journal why not.
 
@@ -201,7 +203,7 @@ async def _quota_reason(run: ThreadRun, occurrence: Occurrence, elsewhere: Colle
     turn = Turn(occurrence.key, by, "", occurrence.due)
     if not await is_over_quota(run, turn, elsewhere=elsewhere):
         return ""
-    limit = run.settings.ask_per_day
+    limit = run.configuration.ask.per_day
     times = "once" if limit == 1 else f"{limit} times"
     return f"{by.login} has asked {times} today, which is the limit for one person here (ask.per_day)"
 
@@ -212,7 +214,7 @@ def _person_who_ticked(state: ThreadState, occurrence: Occurrence) -> Actor | No
     return Actor(row.by_id, row.by) if row is not None and row.by_id else None
 
 
-async def preview_occurrence(run: ThreadRun, task: ScheduledTask) -> str:
+async def preview_occurrence(run: ThreadRun, task: MaintenanceTask) -> str:
     """Return what an occurrence would do now, without journaling or asking anything. Runs the task's check."""
     if reason := await _reason_to_skip(run, task):
         return f"would be skipped: {reason}"
@@ -223,7 +225,7 @@ async def preview_occurrence(run: ThreadRun, task: ScheduledTask) -> str:
     return f"would ask for a plan{printed}" if checked.found else NOTHING_TO_DO
 
 
-async def _reason_to_skip(run: ThreadRun, task: ScheduledTask) -> str:
+async def _reason_to_skip(run: ThreadRun, task: MaintenanceTask) -> str:
     """Return why nothing begins now (MT3), or "" if the occurrence may begin."""
     if await run.dialogue.closed_since(NEVER):
         return "this issue is closed; reopen it to continue"
@@ -255,7 +257,7 @@ async def offer_again(run: ThreadRun, finding: TaskFinding, by: str) -> None:
     await run.note(FindingOffered(finding=finding.id, by=by))
 
 
-async def _request(run: ThreadRun, task: ScheduledTask, occurrence: Occurrence, *, checked: CheckResult) -> None:
+async def _request(run: ThreadRun, task: MaintenanceTask, occurrence: Occurrence, *, checked: CheckResult) -> None:
     """Begin with an occurrence as a request of the bot itself, on a branch of its own."""
     place = run.location
     if Move.CLOSED in TRANSITIONS[run.state.stage]:  # an occurrence never adds to the pull request of another
@@ -269,9 +271,9 @@ async def _request(run: ThreadRun, task: ScheduledTask, occurrence: Occurrence, 
     await run.append(Requested(said=turn, base=place.base, title=tracking_title(task.name)))
 
 
-def _text(task: ScheduledTask, occurrence: Occurrence, printed: str, decided: Sequence[TaskFinding]) -> str:
+def _text(task: MaintenanceTask, occurrence: Occurrence, printed: str, decided: Sequence[TaskFinding]) -> str:
     """Return the text of the request for the planner."""
-    parts = [f"Scheduled task `{task.name}`, due at {occurrence.due:%Y-%m-%d %H:%M} UTC.", task.prompt]
+    parts = [f"Scheduled task `{task.name}`, due at {occurrence.due:%Y-%m-%d %H:%M} UTC.", task.prompt or ""]
     if task.paths:
         parts.append(f"Stay inside these paths: {', '.join(map(code, task.paths))}.")
     if task.cooldown_days:
@@ -291,7 +293,7 @@ def _text(task: ScheduledTask, occurrence: Occurrence, printed: str, decided: Se
 
 
 def _bot(run: ThreadRun) -> Actor:
-    return Actor(run.policy.bot, run.settings.mention.removeprefix("@"), ActorKind.BOT)
+    return Actor(run.policy.bot, run.configuration.mention.removeprefix("@"), ActorKind.BOT)
 
 
 async def _end(run: ThreadRun, occurrence: Occurrence, outcome: str) -> None:
@@ -319,7 +321,7 @@ async def request_fix(run: ThreadRun) -> None:
     head, now = run.location.base, run.clock.now()
     key = turn_key(head)
     if turns_begun(run.state.turns.seen) == MOST_TURNS:
-        text = stop_text(red, run.settings.mention)
+        text = stop_text(red, run.configuration.mention)
         await run.note(OtherTurn(said=JournaledTurn(key, _bot(run), "", now), text_to_post=text))
         await post_replies(run)
         return
@@ -332,9 +334,10 @@ async def request_fix(run: ThreadRun) -> None:
 def _may_request_fix(run: ThreadRun) -> bool:
     """Return whether red checks may become a turn of the thread now, without asking GitHub."""
     at_rest = run.state.stage not in ON_ENTER and Move.REQUESTED in TRANSITIONS[run.state.stage]
-    place, settings, seen = run.location, run.settings, run.state.turns.seen
-    may = settings.fix_checks and not settings.refusal and bool(place.branch) and may_begin(place.base, seen)
-    return may and at_rest and not run.state.request.kept_turns
+    if run.configuration.pull_request.fix_checks == "off" or run.conditions.refusal:
+        return False
+    place, seen = run.location, run.state.turns.seen
+    return at_rest and bool(place.branch) and may_begin(place.base, seen) and not run.state.request.kept_turns
 
 
 async def _read_red(run: ThreadRun) -> tuple[Sequence[CheckRun], str]:

@@ -95,7 +95,7 @@ async def notice_configuration_error(run: ThreadRun) -> None:
     """Answer people who approve a plan while the configuration has a mistake, so that none takes effect."""
     if run.state.stage is not Stage.AWAITING_APPROVAL:
         return
-    text = reply_text.approval_on_hold(run.state.plan.current, run.settings.refusal)
+    text = reply_text.approval_on_hold(run.state.plan.current, run.conditions.refusal)
     await _answer_approval(run, None, text=text)
 
 

@@ -64,7 +64,7 @@ async def make_plan(run: ThreadRun) -> MoveEvent | None:
             elif pending_plan_call(session.history) is None:
                 has_answered = ended.end is End.ANSWERED
                 return _answer(run, session, ended) if has_answered else unfinished_move(run, ended)
-    classes = (*run.settings.classes, *await _imported_classes(run, handed_in.contract))
+    classes = (*run.configuration.paths.further, *await _imported_classes(run, handed_in.contract))
     linked = linked_classes(await run.workspace.links(run.state.request.base), classes)
     handed_in = replace(handed_in, contract=replace(handed_in.contract, classes=(*classes, *linked)))
     plan = await _record_targets(run, document(run, handed_in))
@@ -81,7 +81,7 @@ async def _imported_classes(run: ThreadRun, contract: Contract) -> Further:
 async def stop_move(run: ThreadRun) -> Stopped | None:
     """Return the move that stops planning if the thread was closed after the last request, else None."""
     if await run.dialogue.closed_since(run.state.turns.last_request_at):
-        return Stopped(text_to_post=reply_text.thread_closed(run.settings.mention))
+        return Stopped(text_to_post=reply_text.thread_closed(run.configuration.mention))
     return None
 
 
@@ -91,11 +91,11 @@ def document(run: ThreadRun, handed_in: SubmittedPlan) -> PlanDocument:
     Raises Refused for a contract that cannot be approved or carried out.
     """
     contract = handed_in.contract
-    if run.settings.setup:  # approvers see in the plan which hosts the set-up commands may reach
-        contract = replace(contract, hosts=tuple(dict.fromkeys((*contract.hosts, *run.settings.hosts))))
+    if run.configuration.sandbox.setup:  # approvers see in the plan which hosts the set-up commands may reach
+        contract = replace(contract, hosts=tuple(dict.fromkeys((*contract.hosts, *run.configuration.sandbox.hosts))))
     _refuse_secrets(run, contract, handed_in)
     _refuse_workflows(run, contract)
-    expires = run.clock.now() + timedelta(days=run.settings.expires_days)
+    expires = run.clock.now() + timedelta(days=run.configuration.approve.expires_days)
     own_branch = run.location.pull is not None and not (run.location.branch or run.state.request.onto)
     plan = PlanDocument(
         repository=run.location.repository,
@@ -108,7 +108,7 @@ def document(run: ThreadRun, handed_in: SubmittedPlan) -> PlanDocument:
         operations=handed_in.operations,
         contract=contract,
         tier=str(contract_tier(contract)),
-        budget_usd=run.settings.budget_usd,
+        budget_usd=run.configuration.budget.session_usd,
         expires=expires.replace(microsecond=0),
         hidden=run.state.request.hidden,
         branch=branch_name(run) if own_branch else "",
@@ -129,7 +129,7 @@ def _refuse_secrets(run: ThreadRun, contract: Contract, handed_in: SubmittedPlan
 
 def _refuse_workflows(run: ThreadRun, contract: Contract) -> None:
     """Raise Refused for a plan that changes workflows where they cannot be pushed."""
-    unpushable = [] if run.settings.workflows else [glob for glob in contract.scope if is_workflow(glob)]
+    unpushable = [] if run.conditions.workflows else [glob for glob in contract.scope if is_workflow(glob)]
     if unpushable:
         raise Refused(
             f"the plan changes workflows, which this bot can't push ({', '.join(unpushable)})",
@@ -222,7 +222,7 @@ async def wait_for_session(run: ThreadRun) -> Stopped | None:
     """
     if (stop := await stop_move_while_waiting(run)) is not None:
         return stop
-    await run.dialogue.progress(reply_text.session_queued(run.settings.mention), progress_ask(run.state))
+    await run.dialogue.progress(reply_text.session_queued(run.configuration.mention), progress_ask(run.state))
     if not run.state.waits_for_session:
         await run.note(Queued(queued=run.state.gate.ask))
     return None

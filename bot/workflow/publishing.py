@@ -53,7 +53,7 @@ async def hindrance_move(run: ThreadRun) -> Failed | None:
     found = obstacles(facts, branch, is_new=not (run.location.branch or state.request.onto))
     if not found:
         return None
-    return Failed(detail=" ".join(found), text_to_post=reply_text.cannot_publish(found, run.settings.mention))
+    return Failed(detail=" ".join(found), text_to_post=reply_text.cannot_publish(found, run.configuration.mention))
 
 
 async def publish_work(run: ThreadRun) -> MoveEvent | None:
@@ -153,7 +153,7 @@ async def _issue_receipt(run: ThreadRun, work: PushedWork) -> str:
     place = run.location
     subject = ReceiptSubject(place.host, place.repository, place.name, work.branch, work.commit, work.tree, work.paths)
     entries = await run.journal.port.cached_entries(place.thread)
-    statement = receipt_statement(entries, subject, Builder(run.settings.version, run.settings.run))
+    statement = receipt_statement(entries, subject, Builder(run.conditions.version, run.conditions.run))
     try:
         envelope = await run.receipts.issue(statement, work.commit)
     except Refused as error:
@@ -246,7 +246,7 @@ def _pull(run: ThreadRun, pushed: PushedWork, verdict: Verdict, *, receipt: str)
         commands=work.commands or (),
         task=run.state.task.task if run.state.task is not None else "",
         receipt=receipt,
-        workflows_wait=run.settings.workflows_wait,
+        workflows_wait=run.conditions.workflows_wait,
         tokens=run.state.costs.tokens,
         ways=[opinion.way for opinion in evidence.opinions] if evidence else (),
         paths=pushed.paths,
@@ -254,15 +254,15 @@ def _pull(run: ThreadRun, pushed: PushedWork, verdict: Verdict, *, receipt: str)
     )
     summary = clean(inert_markdown(clean(work.summary)))
     body = pull_text.pull_body(plan, origin, summary=summary, checks=work.checks, no_baseline=work.no_baseline)
-    settings = run.settings
+    pull_request = run.configuration.pull_request
     return PullOrder(
         pushed.branch,
         run.location.default_branch,
         inert_line(pull_title(run)),
         body,
-        draft=settings.draft,
-        labels=settings.labels,
-        reviewers=approvers if settings.reviewers is None else settings.reviewers,
+        draft=pull_request.draft,
+        labels=tuple(pull_request.labels),
+        reviewers=pull_request.reviewer_logins(approvers),
         commit=pushed.commit,
     )
 

@@ -1,29 +1,26 @@
 """The run of a thread: what a verb may use, the state that it reads, and how it writes to the journal."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from bot.agent.limits import Limits
 from bot.agent.permissions.tool_gate import Mode
 from bot.agent.prompts import Environment
 from bot.agent.resources import SessionResources
 from bot.agent.session_events import AgentEvent
-from bot.agent.subagents.types import SubagentSettings
 from bot.core import comment, moves
 from bot.core.approval import Policy
 from bot.core.codec import encode
+from bot.core.configuration import Configuration
 from bot.core.errors import Conflict
 from bot.core.gate import ANSWERS, AT_WORK, PLAN_MAY_BE_SHOWN, TRANSITIONS, Event, Move, Stage, step
-from bot.core.maintenance import ScheduledTask
 from bot.core.moves import Drifted, Entry, Failed, Limited, ModeChange
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.notes import Note, OccurrenceDue, OccurrenceEnded, OtherTurn, Taken, TextPosted
-from bot.core.paths import Further
 from bot.core.secrets.redaction import Redactor
 from bot.core.thread.state import ThreadState, apply_pending, fold_entries
-from bot.core.turn import Askers, Turn
+from bot.core.turn import Turn
 from bot.core.work import ThreadLocation
 from bot.ports import CheckAccess, Clock, Dialogue, Journal, Pulls, Receipts, RepositoryRules, TaskAccess, Workspace
 
@@ -143,48 +140,15 @@ class WorkControl:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkSettings:
-    """The settings that shape the work (docs/settings.md)."""
+class WorkConditions:
+    """What the work on a thread depends on besides its configuration."""
 
-    model: str = "claude-opus-5-5"
-    light_model: str = ""
-    """The model for light calls; "" for none."""
-    limits: Limits = Limits()
-    budget_usd: float = 5.0
-    """Budget of one session in US dollars."""
-    thread_usd: float = 10.0
-    """Budget of a thread, over all its sessions."""
-    day_usd: float | None = None
-    """Budget of a repository on one day (UTC), over all its threads; None for no such budget."""
-    expires_days: float = 7.0
-    mode: Mode = Mode.ACCEPT_EDITS
-    subagents: SubagentSettings = SubagentSettings()
-    verify: tuple[str, ...] = ()
-    """Commands that verify approved work, beside those of its plan."""
-    repairs: int = 2
-    """How often failing checks go back to the session; 0 for never (K4)."""
-    setup: tuple[str, ...] = ()
-    """Commands that make a checkout ready for approved work."""
-    hosts: tuple[str, ...] = ()
-    """The hosts that approved work may reach where its plan names them too (N1a)."""
-    classes: Further = ()
-    """Further globs of path classes."""
-    command_minutes: float = 10.0
-    askers: Askers = Askers()
-    ask_per_day: int = 0
-    """Most requests of one person in a repository on one day (UTC); 0 for no quota."""
-    mention: str = "@plangate"
-    """How people address the bot; "" at a terminal, where a thread takes no commands."""
-    draft: bool = False
-    labels: tuple[str, ...] = ()
-    reviewers: tuple[str, ...] | None = None
-    """Logins of the reviewers of pull requests; None for the people who approved the plan."""
-    fix_checks: bool = False
-    """Whether red required checks of the bot's own pull requests become turns (MT9)."""
     refusal: str = ""
     """Why no work may run here, such as a mistake in the configuration; "" if it may."""
+    configuration_blob: str = ""
+    """Git blob id of the configuration file in force; "" for the defaults."""
     watch_seconds: float = 5.0
-    """Seconds between two checks of running work whether the thread has moved (a stop, a further turn)."""
+    """Seconds between two checks of running work whether the thread has moved (a stop, a further turn); 0 for none."""
     progress_seconds: float = 20.0
     """Seconds of planning before its progress is shown, and between two updates."""
     workflows: bool = True
@@ -194,20 +158,8 @@ class WorkSettings:
     run: str = ""
     """The id of the run of GitHub Actions that does the work, or the name that this process made up; "" where nobody
     else can work on the thread, as at a terminal."""
-    configuration: str = ""
-    """Git blob id of the configuration file in force; "" for the defaults."""
     version: str = ""
     """Plangate's version, as receipts state it."""
-    tasks: Mapping[str, ScheduledTask] = field(default_factory=dict)
-    """The scheduled tasks of the configuration by name, without the prompts and checks of their recipes."""
-
-    def for_task(self, name: str) -> "WorkSettings":
-        """Return the settings for the work of a scheduled task: its own budget, and its labels beside the others."""
-        task = self.tasks.get(name)
-        if task is None:
-            return self
-        budget = self.budget_usd if task.budget_usd is None else task.budget_usd
-        return replace(self, budget_usd=budget, labels=tuple(dict.fromkeys((*self.labels, *task.labels))))
 
 
 _OF_PLANNING: Final = frozenset({Move.PLANNED, Move.ANSWERED})
@@ -248,7 +200,8 @@ class ThreadRun:
     tasks: TaskAccess = field(default_factory=TaskAccess)
     checks: CheckAccess = field(default_factory=CheckAccess)
     rules: RepositoryRules = field(default_factory=RepositoryRules)
-    settings: WorkSettings = WorkSettings()
+    configuration: Configuration = Configuration()
+    conditions: WorkConditions = WorkConditions()
     policy: Policy = Policy()
     listener: Callable[[AgentEvent], None] = lambda _: None
     redactor: Redactor = field(default_factory=Redactor)
@@ -265,7 +218,7 @@ class ThreadRun:
     @property
     def working_mode(self) -> Mode:
         """The mode in which approved work runs: chosen on the thread, else as configured."""
-        return Mode(self.state.approval.chosen_mode or self.settings.mode)
+        return Mode(self.state.approval.chosen_mode or self.configuration.execution.mode)
 
     def beside(self) -> "ThreadRun":
         """Return a run for a second writer, which begins at this state."""
@@ -284,7 +237,7 @@ class ThreadRun:
         """
         ask = self.state.gate.ask if event.kind in ANSWERS else None
         is_heard = isinstance(event, moves.Noted)  # a reader of comments notes turns, and does not work on the thread
-        event = replace(event, ask=ask, run="" if is_heard else self.settings.run)
+        event = replace(event, ask=ask, run="" if is_heard else self.conditions.run)
         while True:
             before = self.state
             after, _ = step(before.gate, Event(event.kind, ask, event.digest))
@@ -307,15 +260,15 @@ class ThreadRun:
         stops = [] if request.kind in TRANSITIONS[gate.stage] else [moves.Stopped()]
         stopped, _ = step(gate, Event(Move.STOPPED)) if stops else (gate, None)
         after, _ = step(stopped, Event(request.kind))
-        await self._write(*stops, self._with_mode_change(after.stage, replace(request, run=self.settings.run)))
+        await self._write(*stops, self._with_mode_change(after.stage, replace(request, run=self.conditions.run)))
 
     async def take_over(self) -> None:
         """Journal that this run works on the thread, unless it did so last. Raises Conflict if the thread moved.
 
         From then on, the fence keeps this check from posting if another process takes the thread over.
         """
-        if self.settings.run not in {"", self.state.work.run}:
-            await self._write(Taken(run=self.settings.run))
+        if self.conditions.run not in {"", self.state.work.run}:
+            await self._write(Taken(run=self.conditions.run))
         self.journal.held = self.state
 
     async def has_moved(self) -> bool:
@@ -376,7 +329,7 @@ class ThreadRun:
 
     def may_ask(self, turn: Turn) -> bool:
         """Return whether the turn's author may ask for work."""
-        return self.settings.askers.may_ask(turn.actor, turn.role)
+        return self.configuration.ask.may_ask(turn.actor, turn.role)
 
     def may_approve(self, turn: Turn) -> bool:
         """Return whether the turn's author may decide about plans. The verdict says whether an opinion counts."""
@@ -401,7 +354,7 @@ class ThreadRun:
 
     def outcome_text(self, stage: Stage, detail: str) -> str:
         """Return how a request ended, with what people can say next."""
-        return comment.outcome(stage, detail=detail, mention=self.settings.mention)
+        return comment.outcome(stage, detail=detail, mention=self.configuration.mention)
 
 
 def _with_pending(state: ThreadState, notes: Sequence[Note], now: datetime) -> ThreadState:

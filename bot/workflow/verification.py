@@ -96,7 +96,7 @@ async def run_command(
 
     It may take `sandbox.minutes`; `most` is a further time limit, in seconds.
     """
-    seconds = min(run.settings.command_minutes * 60, most)
+    seconds = min(run.configuration.sandbox.minutes * 60, most)
     output = await call_bash(host, f"cd {quote(below)}\n{command}" if below else command, seconds)
     text = hear_output(run, output.text)
     facts = {
@@ -158,7 +158,8 @@ _LINE: Final = re.compile(r"([0-9a-f]{40}|gone) (.+)")
 
 def hosts(run: ThreadRun) -> tuple[str, ...]:
     """List the hosts that approved work may reach: those in both its plan and the configuration (N1a)."""
-    return reachable_hosts(run.state.plan.current.contract.hosts, run.settings.hosts, run.state.plan.current.tier)
+    plan, configured = run.state.plan.current, run.configuration.sandbox.hosts
+    return reachable_hosts(plan.contract.hosts, configured, plan.tier)
 
 
 async def prepare(run: ThreadRun) -> bool:
@@ -166,7 +167,7 @@ async def prepare(run: ThreadRun) -> bool:
 
     Raises Misconfigured if a command fails, or leaves too many files that git does not ignore.
     """
-    if not run.settings.setup:
+    if not run.configuration.sandbox.setup:
         return True
     return bool(await run_until_moved(run, _run_setup(run)))
 
@@ -177,11 +178,11 @@ def leftovers(state: ThreadState) -> dict[str, str]:
 
 
 async def _run_setup(run: ThreadRun) -> bool:
-    tree = await checkout(run)
+    tree, commands = await checkout(run), run.configuration.sandbox.setup
     async with command_sandbox(run, tree, "setup", hosts=hosts(run)) as host:
-        mark = hashlib.sha256("\n".join(run.settings.setup).encode()).hexdigest()
+        mark = hashlib.sha256("\n".join(commands).encode()).hexdigest()
         if await _command_output(host, tree, f"cat {_MARK}") != mark:
-            results = [await _run_setup_command(run, host, command, tree) for command in run.settings.setup]
+            results = [await _run_setup_command(run, host, command, tree) for command in commands]
             if run.state.request.setup is None:  # no work was done yet: the commands caused every difference
                 await _journal_leftovers(run, await _command_output(host, tree, _LEFT), results)
             await _command_output(host, tree, f"printf %s {mark} > {_MARK}")
@@ -249,7 +250,7 @@ class Verification:
 
 def check_commands(run: ThreadRun) -> tuple[str, ...]:
     """List the checks: the plan's commands, and the project's own."""
-    return tuple(dict.fromkeys((*run.state.plan.current.contract.commands, *run.settings.verify)))
+    return tuple(dict.fromkeys((*run.state.plan.current.contract.commands, *run.configuration.execution.verify)))
 
 
 async def measure_baseline(run: ThreadRun, session: Session) -> bool:
@@ -260,8 +261,8 @@ async def measure_baseline(run: ThreadRun, session: Session) -> bool:
     copy = await run.workspace.fork(await checkout(run), f"base-{secrets.token_hex(4)}")
     try:
         async with _sandbox(run, copy) as host:
-            seconds = run.settings.limits.seconds
-            results = await run_commands(run, host, commands, seconds=None if seconds is None else seconds / SHARE)
+            seconds = run.configuration.budget.minutes * 60 / SHARE
+            results = await run_commands(run, host, commands, seconds=seconds)
     finally:
         await run.workspace.discard(copy)
     session.note(BASELINE, {"checks": results})
@@ -315,7 +316,7 @@ async def hand_back(run: ThreadRun, session: SessionId, verified: Verification) 
         return None
     messages = all_messages(await read_transcript(run, session))
     earlier = [begin for message in messages for begin in _reminder_beginnings(message)]
-    failing = _to_repair(run.state, verified) if earlier.count(FAILING) < run.settings.repairs else []
+    failing = _to_repair(run.state, verified) if earlier.count(FAILING) < run.configuration.execution.repairs else []
     texts = list[str]()
     if failing:
         passed = [check for check in verified.checks if state_of(check) is CheckState.PASSED]

@@ -12,8 +12,8 @@ from bot.cli.init import COPY, findings_of_project, write, written_variant
 from bot.cli.main import main
 from bot.cli.workflow_variant import SWEEP, WORKFLOW, Stamp, Variant, workflow_text
 from bot.config.environment import configuration
-from bot.config.repository_file import Configuration
 from bot.config.settings import PATH
+from bot.core.configuration import Configuration
 from bot.core.errors import Misconfigured
 
 

@@ -10,7 +10,7 @@ import pytest
 from bot.cli.doctor import check_tasks, findings
 from bot.compose.checkup import Finding
 from bot.config.environment import settings
-from bot.config.repository_file import Configuration
+from bot.core.configuration import Configuration
 from bot.core.errors import Misconfigured
 from bot.core.maintenance import CheckResult
 

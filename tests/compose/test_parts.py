@@ -8,16 +8,14 @@ import pytest
 
 from bot.agent.subagents.types import LIMITS
 from bot.cli.main import main
-from bot.compose.parts import configured_model, gate_of, work_settings
+from bot.compose.parts import configured_model, gate_of
 from bot.config.environment import configuration
-from bot.config.repository_file import Configuration
+from bot.core.configuration import Configuration
 from bot.core.errors import Misconfigured
 from bot.core.exchange import CLEAR_AT
-from bot.core.turn import Actor, Role
+from bot.workflow.main_session import subagent_settings
 from tests.agent.ground import Silent
 
-ROLES = list(Role)[:-1]
-ANN = Actor(7, "Ann")
 ACTION: Final = Path(__file__).parents[2] / "action.yml"
 
 
@@ -42,44 +40,8 @@ def test_commands_for_planning(plan: dict[str, list[str]], rehearsed: set[str]) 
     assert gate_of(keys, sandboxed=False).rehearsed == set()
 
 
-def test_repairs() -> None:
-    """Failing checks go back twice, or as often as the file says; 0 is never."""
-    for given, repairs in (({}, 2), ({"repairs": 0}, 0), ({"repairs": 5}, 5)):
-        keys = Configuration.model_validate({"execution": given})
-        assert work_settings(keys).repairs == repairs
-
-
-@pytest.mark.req("A3")
-@pytest.mark.parametrize(
-    ("roles", "lowest"),
-    (("[triage]", Role.TRIAGE), ("[admin, write]", Role.WRITE), ("[maintain]", Role.MAINTAIN), ("[]", Role.NOBODY)),
-)
-def test_the_lowest_role_of_a_list_and_all_above_it_may_ask(roles: str, lowest: Role) -> None:
-    """An admin is not locked out by a list that names triage; an empty one leaves it to those who are named."""
-    keys = configuration(f"ask:\n  roles: {roles}\n  users: [8, cleo]\n")
-    orders = keys.ask.askers()
-    assert [role for role in (None, *ROLES) if orders.may_ask(ANN, role)] == [role for role in ROLES if role >= lowest]
-    assert orders.may_ask(Actor(8, "bea"), Role.NONE)
-    assert not orders.may_ask(Actor(9, "cleo"), Role.NONE)
-
-
-@pytest.mark.req("A3")
-@pytest.mark.parametrize(
-    ("roles", "lowest"), (("[write]", Role.WRITE), ("[admin, maintain]", Role.MAINTAIN), ("[]", Role.NOBODY))
-)
-def test_the_lowest_role_of_a_list_approves(roles: str, lowest: Role) -> None:
-    """Approving reads its list as asking does."""
-    assert configuration(f"approve:\n  roles: {roles}\n").approve.policy(0).role is lowest
-
-
 def test_a_chosen_model_does_what_its_descriptions_say(capsys: pytest.CaptureFixture[str]) -> None:
-    """It outranks two keys and no other; the command line's help and the Action's input name just these."""
-    keys = configuration("models:\n  main: m\n  subagent: s\n  light: l\n")
-    given = [work_settings(keys, model=model) for model in (None, "x")]
-    assert [(orders.model, orders.subagents.model, orders.light_model) for orders in given] == [
-        ("m", "s", "l"),
-        ("x", "x", "l"),
-    ]
+    """The command line's help and the Action's input name just the keys that it outranks."""
     with pytest.raises(SystemExit):
         main(["run", "--help"])
     _, described = ACTION.read_text().split("  model:\n")
@@ -90,11 +52,11 @@ def test_a_chosen_model_does_what_its_descriptions_say(capsys: pytest.CaptureFix
 @pytest.mark.req("S9")
 def test_limits_of_each_type() -> None:
     """A key changes its own type and limit alone; a file that says nothing leaves the limits that the agents have."""
-    assert work_settings(configuration("")).subagents.limits == LIMITS
+    assert subagent_settings(configuration(""), {}, untrusted=False).limits == LIMITS
     keys = configuration(
         "agents:\n  explore:\n    calls: 80\n  plan:\n    minutes: 1.5\n  code:\n    reads: 7\n    tokens: 9000\n"
     )
-    assert work_settings(keys).subagents.limits == {
+    assert subagent_settings(keys, {}, untrusted=False).limits == {
         "explore": replace(LIMITS["explore"], tool_calls=80),
         "plan": replace(LIMITS["plan"], seconds=90),
         "code": replace(LIMITS["code"], file_reads=7, context_tokens=9_000),

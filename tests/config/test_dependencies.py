@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from bot.config.maintenance import MaintenanceTask
-from bot.config.recipes import scheduled_task
+from bot.config.recipes import with_recipe
+from bot.core.configuration import MaintenanceTask
 from tests.config.registries import NAME, Registries, serve_registries
 
 CARGO: Final = f'[package]\nname = "shop"\nversion = "0.1.0"\nedition = "2021"\n\n[dependencies]\n{NAME} = "1"\n'
@@ -40,7 +40,7 @@ PROGRAMS: Final = {
 def lines(recipe_days: int, folder: Path, env: Mapping[str, str], *, code: int = 0, **given: object) -> list[str]:
     """Run the recipe's check in a repository of the files that are there; return what it printed."""
     task = {"name": "t", "schedule": "daily", "recipe": "dependencies", "cooldown_days": recipe_days, "with": given}
-    check = scheduled_task(MaintenanceTask.model_validate(task), {}).check
+    check = with_recipe(MaintenanceTask.model_validate(task), {}).check or ""
     for arguments in (("init", "-q"), ("add", ".")):
         subprocess.run(["git", *arguments], cwd=folder, check=True)
     own = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "npm_"))}

@@ -14,8 +14,9 @@ from pydantic import BaseModel
 
 from bot.compose.parts import gate_of
 from bot.config.environment import configuration, log_style, settings, settings_of_person
-from bot.config.repository_file import LARGEST, Configuration
+from bot.config.repository_file import LARGEST
 from bot.config.settings import Secret, ServiceSettings
+from bot.core.configuration import Configuration
 from bot.core.errors import Misconfigured
 from tests.rows import every_row
 
@@ -192,40 +193,6 @@ def test_a_mistake_is_named_with_its_place(name: str) -> None:
 def test_proxy_of_a_url(environ: dict[str, str], url: str, proxy: str) -> None:
     """The operator's proxy is used as every other program would use it."""
     assert settings(environ).network.proxy(url) == proxy
-
-
-@every_row(
-    ("text", "said"),
-    (
-        ("ask: yes", "ask: must hold keys, each on a line of its own (f:1:1): see docs/settings.md"),
-        ("approve:\n  teams: o/core", "approve.teams: must be a list, such as [a, b] (f:2:3)"),
-        ("approve:\n  teams: [core]", "approve.teams.0: has characters that such a name cannot have (f:2:11)"),
-        ("approve:\n  users: ['a b']", "approve.users.0: must be a login, or the numeric id of an account (f:2:11)"),
-        ("ask:\n  users: [true]", "ask.users.0: must be a login, or the numeric id of an account (f:2:11)"),
-        ("models:\n  main: 5", "models.main: must be text; put it in quotes (f:2:3)"),
-        ("pull_request:\n  draft: maybe", "pull_request.draft: must be true or false (f:2:3)"),
-        ("budget:\n  session_usd: .inf", "budget.session_usd: must be a finite number (f:2:3)"),
-        ("agents:\n  explore:\n    minuts: 3", "unknown key 'agents.explore.minuts' (f:3:5): did you mean"),
-        ("agents:\n  review:\n    calls: 3", "unknown key 'agents.review' (f:2:3)"),
-        ("agents:\n  code:\n    calls: 0", "agents.code.calls: must be greater than or equal to 1 (f:3:5)"),
-        ("compaction:\n  at_tokens: 1000", "compaction.at_tokens: must be greater than or equal to 20000 (f:2:3)"),
-        ("sandbox:\n  hosts: ['http://x']", "sandbox.hosts.0: not a host: 'http://x'"),
-    ),
-)
-def test_a_mistake_is_told_in_the_words_of_the_file(text: str, said: str) -> None:
-    """Not in those of the library that finds it."""
-    with pytest.raises(Misconfigured) as told:
-        configuration(text, "f")
-    assert str(told.value).startswith(said)
-
-
-def test_people_and_teams_may_be_written_as_they_are_called() -> None:
-    """The @ that people write before a name is no part of it; an account may be named by its number."""
-    given = configuration(
-        "approve:\n  users: ['@ana', ben-x, app_shortcode, 7]\n  teams: ['@octo/core', octo/my.team]\n"
-    )
-    assert given.approve.users == ["ana", "ben-x", "app_shortcode", 7]
-    assert given.approve.teams == ["octo/core", "octo/my.team"]
 
 
 @pytest.mark.parametrize(("rule", "near"), (("bash(rm:*)", "Bash"), ("Websearch", "WebSearch"), ("Edits", "Edit")))

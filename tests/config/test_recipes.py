@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bot.config.environment import configuration
-from bot.config.maintenance import MaintenanceTask
-from bot.config.recipes import scheduled_task, shipped_recipes
+from bot.config.recipes import shipped_recipes, with_recipe
+from bot.core.configuration import MaintenanceTask
 from bot.core.errors import Misconfigured
 
 OWN = "---\ndescription: Greets\ncheck: echo {{who}}\nparameters:\n  who: [all, of you]\n---\nGreet {{who}}.\n"
@@ -22,7 +22,7 @@ def task(recipe: str, **parameters: object) -> MaintenanceTask:
 
 def check(folder: Path, recipe: str, *, code: int = 0, **parameters: object) -> str:
     """Run a recipe's check in a repository, as the sandbox does."""
-    line = scheduled_task(task(recipe, **parameters), {}).check
+    line = with_recipe(task(recipe, **parameters), {}).check or ""
     done = subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     return done.stdout
@@ -41,10 +41,10 @@ def repository(tmp_path: Path) -> Path:
 @pytest.mark.req("MT8")
 def test_an_own_recipe_is_filled() -> None:
     """Words of the shell are quoted in the check, and plain in the prompt."""
-    made = scheduled_task(task("greet", who=["a b", "$(id)"]), {"greet": OWN})
+    made = with_recipe(task("greet", who=["a b", "$(id)"]), {"greet": OWN})
     assert (made.check, made.prompt) == ("echo 'a b' '$(id)'", "Greet a b, $(id).")
-    assert scheduled_task(task("greet"), {"greet": OWN}).check == "echo all 'of you'"
-    assert scheduled_task(task("todo-triage"), {"todo-triage": OWN}).prompt == "Greet all, of you."
+    assert with_recipe(task("greet"), {"greet": OWN}).check == "echo all 'of you'"
+    assert with_recipe(task("todo-triage"), {"todo-triage": OWN}).prompt == "Greet all, of you."
 
 
 @pytest.mark.req("MT8")
@@ -66,7 +66,7 @@ def test_an_own_recipe_is_filled() -> None:
 def test_mistakes_are_named(recipe: str, parameters: dict[str, str], text: str, said: str) -> None:
     """What is wrong, where, and how to fix it."""
     with pytest.raises(Misconfigured, match=r"\.plangate/recipes/") as error:
-        scheduled_task(task(recipe, **parameters), {"greet": text})
+        with_recipe(task(recipe, **parameters), {"greet": text})
     assert said in str(error.value)
 
 
@@ -74,7 +74,7 @@ def test_mistakes_are_named(recipe: str, parameters: dict[str, str], text: str, 
 def test_a_mistake_about_a_shipped_recipe() -> None:
     """There is no file of it to look at."""
     with pytest.raises(Misconfigured, match=r"paths, most \(the recipe todo-triage of Plangate\)$"):
-        scheduled_task(task("todo-triage", moste=3), {})
+        with_recipe(task("todo-triage", moste=3), {})
 
 
 @pytest.mark.req("MT8")
@@ -86,17 +86,17 @@ def test_a_mistake_in_a_task_names_its_line(more: str, place: str) -> None:
     """What the configuration asks of a recipe is wrong there, and not in the recipe."""
     (made,) = configuration(f"maintenance:\n  - name: t\n    schedule: daily\n    {more}\n").maintenance
     with pytest.raises(Misconfigured, match=f"{place} of the configuration"):
-        scheduled_task(made, {"greet": OWN})
+        with_recipe(made, {"greet": OWN})
 
 
 @pytest.mark.req("MT8")
 @pytest.mark.parametrize("name", sorted(shipped_recipes()))
 def test_shipped_recipes_have_a_check_and_a_prompt(name: str) -> None:
     """A task that names one needs nothing else."""
-    made = scheduled_task(task(name), {})
+    made = with_recipe(task(name), {})
     assert made.check
-    assert "finding" in made.prompt
-    assert not re.search(r"\{\{[a-z0-9-]+\}\}", made.prompt + made.check)
+    assert "finding" in (made.prompt or "")
+    assert not re.search(r"\{\{[a-z0-9-]+\}\}", f"{made.prompt}{made.check}")
 
 
 @pytest.mark.req("MT4", "MT8")

@@ -6,18 +6,20 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from bot.core.codec import decode, encode
+from bot.core.configuration import MaintenanceTask
 from bot.core.errors import Refused
-from bot.core.maintenance import MOST_FINDINGS, Occurrence, ScheduledTask, TaskFinding, check_findings, is_decided
+from bot.core.maintenance import MOST_FINDINGS, Occurrence, TaskFinding, check_findings, is_decided
 
-TASK = ScheduledTask("deps", "weekly", "UTC", "Update the pins.")
+TASK = MaintenanceTask(name="deps", schedule="weekly", prompt="Update the pins.")
 FINDING = TaskFinding("requests", "Update requests to 3.0", ("requirements.txt",))
 
 
 def test_a_changed_task_has_another_digest() -> None:
     """Everything that the task says counts."""
-    changed = [replace(TASK, prompt="x"), replace(TASK, paths=("a",)), replace(TASK, standing=True)]
+    changes = ({"prompt": "x"}, {"paths": ["a"]}, {"approval": "standing"})
+    changed = [TASK.model_copy(update=change) for change in changes]
     assert len({TASK.digest, *(task.digest for task in changed)}) == 4
-    assert replace(TASK).digest == TASK.digest
+    assert TASK.digest == "0d0e8bad21f30d6d5f30b84f51a4eca04ebb1d79c04446a3a35385f8f0497504"
 
 
 @pytest.mark.req("MT1")

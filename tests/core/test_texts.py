@@ -13,9 +13,10 @@ import pytest
 
 from bot.core import comment, pull_text, reply_text
 from bot.core.approval import Reason, Verdict, VerdictOutcome, VerdictReason
+from bot.core.configuration import MaintenanceTask
 from bot.core.errors import CanaryShown, OutOfScope, Refused, SecretAdded
 from bot.core.gate import Stage
-from bot.core.maintenance import ScheduledTask, TaskFinding
+from bot.core.maintenance import TaskFinding
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, ToolUseId
 from bot.core.plan import Contract, Hidden, PlanDocument
 from bot.core.question import Asking, AskKind, IgnoredAnswer, IgnoreReason, Option, Question, permission
@@ -79,8 +80,12 @@ FAILED: Final = {
     "output": "1 failed",
     "before": {"exit_code": 0},
 }
-TASK: Final = ScheduledTask("deps", "weekly", "Europe/Berlin", "Update the pins.\nOne by one.")
-STANDING: Final = replace(TASK, recipe="dependencies", check="pip list --outdated", standing=True, paths=("*.txt",))
+TASK: Final = MaintenanceTask(
+    name="deps", schedule="weekly", timezone="Europe/Berlin", prompt="Update the pins.\nOne by one."
+)
+STANDING: Final = TASK.model_copy(
+    update={"recipe": "dependencies", "check": "pip list --outdated", "approval": "standing", "paths": ("*.txt",)}
+)
 ROWS: Final = (
     TaskOccurrence("one", AT, outcome="pull request #12", cost_usd=0.314),
     TaskOccurrence("two", AT, outcome="skipped: a plan | waits"),

@@ -1,12 +1,11 @@
 """The text of a tracking issue (MT2)."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from bot.core.maintenance import ScheduledTask
+from bot.core.configuration import MaintenanceTask
 from bot.core.reply_text import (
     PROMPT_SHOWN,
     REMOVED,
@@ -20,20 +19,20 @@ from bot.core.reply_text import (
 )
 from bot.core.thread.task import TaskOccurrence
 
-TASK = ScheduledTask("deps", "weekly", "Europe/Berlin", "Update the pins.\nOne by one.")
+TASK = MaintenanceTask(name="deps", schedule="weekly", timezone="Europe/Berlin", prompt="Update the pins.\nOne by one.")
 DUE = datetime(2026, 11, 30, tzinfo=ZoneInfo("Europe/Berlin"))
 
 
 def test_a_long_prompt() -> None:
     """As much of the prompt as fits is shown."""
-    body = tracking_body(TrackingView(replace(TASK, prompt="x" * 3_000), "daily", DUE))
+    body = tracking_body(TrackingView(TASK.model_copy(update={"prompt": "x" * 3_000}), "daily", DUE))
     assert f"\n{'x' * PROMPT_SHOWN}…\n" in body
     assert tracking_title("deps") == "Scheduled task: deps"
 
 
 def test_a_recipe_alone() -> None:
     """A task without a prompt names its recipe, and has no empty block."""
-    body = tracking_body(TrackingView(replace(TASK, prompt="", recipe="docs-drift"), "daily", DUE))
+    body = tracking_body(TrackingView(TASK.model_copy(update={"prompt": "", "recipe": "docs-drift"}), "daily", DUE))
     assert "Recipe: `docs-drift`\n\n- [ ] Run now" in body
 
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from bot.core.configuration import Ask, Configuration
 from bot.core.marker import Key
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
 from bot.core.turn import Actor, ActorKind, Turn
 from bot.github.client import GitHubClient
-from bot.github.dialogue import DialogueSettings, GitHubDialogue
+from bot.github.dialogue import GitHubDialogue
 from bot.github.pace import WritePace
 from bot.github.repository import Address
 from bot.github.tokens import AppJwt, AppTokens
@@ -25,6 +26,8 @@ from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.github.world import TurnedClock
 
 HOME = "acme/pocket"
+DEFAULTS = Configuration()
+UNQUOTED = Configuration(ask=Ask(untrusted_context=False))
 ROLES = {"ada": "admin", "mia": "maintain", "will": "write", "tom": "triage", "rea": "read"}
 
 
@@ -108,8 +111,9 @@ class Ground:
     def dialogue(
         self,
         thread: ThreadNumber,
-        settings: DialogueSettings | None = None,
+        configuration: Configuration = DEFAULTS,
         *,
+        labels: bool = False,
         secret: bytes = b"key",
         bots: frozenset[int] = frozenset(),
         told: str = "",
@@ -125,7 +129,8 @@ class Ground:
             "main",
             self.parsed_texts,
             no_fence,
-            settings or DialogueSettings(),
+            configuration,
+            label_threads=labels,
             told=told,
         )
 

@@ -3,9 +3,9 @@
 import pytest
 
 from bot.core.approval import Reason
+from bot.core.configuration import Approve, Configuration
 from bot.core.turn import Actor
 from bot.github.client import GitHubClient
-from bot.github.dialogue import DialogueSettings
 from bot.github.pace import WritePace
 from bot.github.permissions import Roles, owner_ids
 from bot.github.tokens import StaticToken
@@ -83,7 +83,7 @@ async def test_unreadable_team_spoils_no_word_of_who_has_the_role(
     """It spoils nobody's word whose role suffices; of the others, what GitHub refuses to tell is told to the person,
     and what it fails to tell is looked up again."""
     shown = await Shown.on(ground)
-    shown.dialogue.settings = DialogueSettings(approve_teams=("acme/core",))
+    shown.dialogue.configuration = Configuration(approve=Approve(teams=["acme/core"]))
     ground.github.faults.fail("GET */memberships/*", status, times=99)
     ground.person(login).react(shown.comment, "+1")
     assert await shown.reasons() == reasons
@@ -92,7 +92,7 @@ async def test_unreadable_team_spoils_no_word_of_who_has_the_role(
 @pytest.mark.req("A3", "E2")
 async def test_teams_are_looked_up_once_and_only_for_who_decides(ground: Ground) -> None:
     shown = await Shown.on(ground)
-    shown.dialogue.settings = DialogueSettings(approve_teams=("acme/core",))
+    shown.dialogue.configuration = Configuration(approve=Approve(teams=["acme/core"]))
     for body in ("@plangate, who can approve this?", "> @plangate approve", "@plangate approve", "@plangate approve"):
         ground.person("tom" if "who" in body or ">" in body else "will").comment(HOME, shown.plan.thread, body)
     ground.person("rea").react(shown.comment, "+1")

@@ -12,10 +12,9 @@ from bot.core.approval import Reason, Verdict, VerdictOutcome, VerdictReason
 from bot.core.errors import Conflict, Transient
 from bot.core.turn import Acknowledgment, Actor, Role
 from bot.github.activity import GONE, fingerprints
-from bot.github.dialogue import DialogueSettings
 from bot.ports import Dialogue, PostedComment
 from bot.testing.github.code_changes import LineNote
-from tests.github.conftest import HOME, Ground, turns_of
+from tests.github.conftest import HOME, UNQUOTED, Ground, turns_of
 
 
 async def test_an_issue_that_mentions_the_bot_is_a_turn(ground: Ground) -> None:
@@ -117,7 +116,7 @@ async def test_words_of_others_are_quoted_and_attributed(ground: Ground) -> None
     assert "@rea" in text
     assert "an opinion" in text
     assert "hidden" not in text
-    assert await ground.dialogue(thread, DialogueSettings(untrusted_context=False)).context() == ""
+    assert await ground.dialogue(thread, UNQUOTED).context() == ""
 
 
 async def test_hidden_words_of_title_and_context_are_given_beside_a_turn(ground: Ground) -> None:
@@ -132,7 +131,7 @@ async def test_hidden_words_of_title_and_context_are_given_beside_a_turn(ground:
     assert turn.hidden == ("<!-- of mia -->",)
     assert await dialogue.hidden_fragments(turn) == ("‹U+E0041›‹U+E0042›", "<!-- of will -->", "<!-- of rea -->")
     assert await dialogue.hidden_fragments(replace(turn, mark=True)) == ("<!-- of rea -->", "<!-- of mia -->")
-    assert await ground.dialogue(thread, DialogueSettings(untrusted_context=False)).hidden_fragments(turn) == ()
+    assert await ground.dialogue(thread, UNQUOTED).hidden_fragments(turn) == ()
 
 
 @pytest.mark.parametrize(("sign", "content"), ((Acknowledgment.SEEN, "eyes"), (Acknowledgment.MAY_NOT, "confused")))

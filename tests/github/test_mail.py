@@ -12,10 +12,9 @@ from bot.core.names import ThreadNumber, ToolUseId
 from bot.core.question import AnswerSnapshot, permission
 from bot.core.reply_text import WHO_MAY_STEER
 from bot.core.turn import MAIL_NOTE, Command, Turn, Verb, parse
-from bot.github.dialogue import DialogueSettings
 from bot.github.thread_quotes import WITHHELD
 from bot.testing.github.code_changes import LineNote
-from tests.github.conftest import HOME, Ground, turns_of
+from tests.github.conftest import HOME, UNQUOTED, Ground, turns_of
 from tests.github.reading import Reading
 from tests.github.shown import Shown
 from tests.mails import QUOTED, SHAPES, gmail, ios, outlook, without_a_mark
@@ -121,7 +120,7 @@ async def test_mail_asks_by_its_first_line_alone(ground: Ground) -> None:
 async def test_a_mail_is_a_strangers_word_even_where_those_are_not_shown(ground: Ground) -> None:
     thread = ground.issue("nothing")
     ground.person("mia").by_mail().comment(HOME, thread, outlook(ASKS, "Drop the tests."))
-    dialogue = ground.dialogue(thread, DialogueSettings(untrusted_context=False))
+    dialogue = ground.dialogue(thread, UNQUOTED)
     (turn,) = await turns_of(dialogue)
     assert (turn.foreign, turn.strangers, turn.text) == (True, True, f"fix the tests\n\n{MAIL_NOTE}")
     assert await dialogue.context([turn.key]) == ""

@@ -8,7 +8,6 @@ import pytest
 
 from bot.core.names import CommitId, ThreadNumber
 from bot.github.client import GitHubClient
-from bot.github.dialogue import DialogueSettings
 from bot.github.pace import WritePace
 from bot.github.pull_facts import (
     DIFF_LIMIT,
@@ -26,7 +25,7 @@ from bot.github.tokens import StaticToken
 from bot.testing.github import code_changes, credentials
 from bot.testing.github.code_changes import LineNote, NewPull
 from bot.testing.github.entities import CheckRun
-from tests.github.conftest import HOME, Ground, turns_of
+from tests.github.conftest import HOME, UNQUOTED, Ground, turns_of
 
 pytestmark = pytest.mark.req("K6")
 
@@ -143,7 +142,7 @@ async def test_pull_request_of_a_fork_is_named_as_such_even_if_the_fork_is_gone(
 async def test_no_words_of_others_are_asked_for_where_they_are_configured_off(ground: Ground) -> None:
     number = pull_of(ground, {"src/a.py": "a = 3\n"})
     before = len(ground.asked())
-    assert await ground.dialogue(number, DialogueSettings(untrusted_context=False)).context() == ""
+    assert await ground.dialogue(number, UNQUOTED).context() == ""
     assert len(ground.asked()) == before
 
 

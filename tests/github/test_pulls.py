@@ -9,7 +9,6 @@ from bot.core.names import ThreadNumber
 from bot.core.turn import Acknowledgment, Actor
 from bot.core.work import PullOrder
 from bot.github.checks import PullCheckReader
-from bot.github.dialogue import DialogueSettings
 from bot.github.pulls import GitHubPulls
 from bot.github.tasks import OPEN_LABEL
 from bot.github.tokens import AppTokens
@@ -161,12 +160,9 @@ async def test_pull_requests_of_other_workflows_are_not_ours(ground: Ground, bra
 # The label on the threads that the bot works on: set once, taken off when the thread is closed, and never needed
 
 
-LABELS = DialogueSettings(label_threads=True)
-
-
 async def take_in(ground: Ground, thread: ThreadNumber, sign: Acknowledgment = Acknowledgment.SEEN) -> frozenset[str]:
     """Read a thread as a job does, acknowledge what was said, and return the thread's labels."""
-    dialogue = ground.dialogue(thread, LABELS)
+    dialogue = ground.dialogue(thread, labels=True)
     for turn in await turns_of(dialogue):
         await dialogue.acknowledge(turn, sign)
     return frozenset(ground.github.world.issue(HOME, thread).labels)

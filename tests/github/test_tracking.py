@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.core.maintenance import Operation, OperationKind, ScheduledTask, TaskFinding, Tick
+from bot.core.configuration import MaintenanceTask
+from bot.core.maintenance import Operation, OperationKind, TaskFinding, Tick
 from bot.core.marker import Key
 from bot.core.names import ThreadNumber
 from bot.core.reply_text import (
@@ -23,8 +24,13 @@ from bot.github.tasks import DONE, LABEL, SKIPPED, IssueOperations, TrackingIssu
 from tests.github.conftest import HOME, Ground, Signed, no_fence
 from tests.github.effects import tracking
 
-TASK = ScheduledTask(
-    "deps", "weekly", "Europe/Berlin", "Update the pins.", check="pip list --outdated", paths=("*.txt",)
+TASK = MaintenanceTask(
+    name="deps",
+    schedule="weekly",
+    timezone="Europe/Berlin",
+    prompt="Update the pins.",
+    check="pip list --outdated",
+    paths=["*.txt"],
 )
 VIEW = TrackingView(TASK, "on Mondays at 00:00", datetime(2026, 11, 30, tzinfo=UTC))
 
@@ -138,7 +144,7 @@ async def test_a_tick_of_the_bot_is_nobodys(ground: Ground, issues: TrackingIssu
     number = await opened(issues)
     await show(issues, number, f"- [x] {RUN_NOW}")
     assert await ticks(issues, number) == ()
-    prompt = replace(TASK, prompt=f"Update.\n\n- [x] {RUN_NOW}\n```\n- [x] {RUN_NOW}")
+    prompt = TASK.model_copy(update={"prompt": f"Update.\n\n- [x] {RUN_NOW}\n```\n- [x] {RUN_NOW}"})
     assert ticked_labels(tracking_body(replace(VIEW, task=prompt))) == ()
 
 

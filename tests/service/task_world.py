@@ -17,8 +17,7 @@ from typing import Any, Final, cast
 from bot.agent.limits import Ledger
 from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.resources import SessionResources
-from bot.config.maintenance import MaintenanceTask
-from bot.config.repository_file import Configuration
+from bot.core.configuration import Configuration, MaintenanceTask
 from bot.core.errors import Conflict, Refused
 from bot.core.gate import Stage
 from bot.core.maintenance import Tick

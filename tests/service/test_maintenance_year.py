@@ -19,12 +19,13 @@ from typing import Any, Final, cast
 
 import pytest
 
-from bot.config.maintenance import MOST_MISSED, MaintenanceTask
+from bot.core.configuration import MaintenanceTask
 from bot.core.errors import Conflict
 from bot.core.moves import Entry
 from bot.core.names import ThreadAddress
+from bot.core.schedule import MOST_MISSED
 from bot.service.maintenance_pass import MaintenancePass
-from tests.config.due_minutes import due_minutes
+from tests.core.due_minutes import due_minutes
 from tests.service.task_world import HOME, Killed, Process, World
 from tests.stories.github.ground import soak
 

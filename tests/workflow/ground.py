@@ -14,8 +14,8 @@ from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
 from bot.agent.permissions.tool_gate import PermissionGate, ToolRules, parse_rule
 from bot.agent.prompts import Environment, prompt_text
 from bot.agent.resources import HumanAvailability, SessionResources
-from bot.compose.parts import local_work_settings
 from bot.core.approval import Policy
+from bot.core.configuration import Configuration
 from bot.core.moves import JournaledTurn, MoveEvent, Requested
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
@@ -26,7 +26,7 @@ from bot.core.work import LocalRun, ThreadLocation
 from bot.ports import ModelRequest, Pulls
 from bot.terminal import Terminal
 from bot.workflow import engine
-from bot.workflow.thread_run import StateCache, ThreadJournal, ThreadRun, WorkControl, WorkSettings
+from bot.workflow.thread_run import StateCache, ThreadJournal, ThreadRun, WorkConditions, WorkControl
 from tests.agent.ground import ENVIRONMENT, HandClock
 from tests.memory_store import MemoryTranscripts
 from tests.workflow.memory_ports import (
@@ -49,6 +49,13 @@ LOCATION: Final = ThreadLocation(RepositoryId(1), ThreadNumber(7), "Fix it", BAS
 FILE: Final = "a.py"
 RULES: Final = ToolRules(ask=(parse_rule("Bash(curl:*)"),))
 """What people are asked about."""
+ALONE: Final = WorkConditions(watch_seconds=0)
+"""A process that does not look whether others moved the thread."""
+
+
+def configured(**keys: object) -> Configuration:
+    """The configuration of a file with these keys, without light calls, which a script does not expect."""
+    return Configuration.model_validate({"models": {"light": None}, **keys})
 
 
 def say(text: str) -> list[Json]:
@@ -112,7 +119,8 @@ class Ground:
     """One thread, its people, and what is durable of the work on it."""
 
     script: Script = plan_and_work
-    settings: WorkSettings = WorkSettings(watch_seconds=0)
+    configuration: Configuration = field(default_factory=configured)
+    conditions: WorkConditions = ALONE
     clock: HandClock = field(default_factory=HandClock)
     life: Life = field(default_factory=Life)
     location: ThreadLocation = LOCATION
@@ -135,14 +143,15 @@ class Ground:
 
     def process(self, *, run: str = "") -> ThreadRun:
         place = self.location
-        gate, ledger = PermissionGate(RULES, sandboxed=True), Ledger(self.settings.budget_usd)
+        gate, ledger = PermissionGate(RULES, sandboxed=True), Ledger(self.configuration.budget.session_usd)
         resources = SessionResources(
             self.model, self.transcripts, self.clock, gate, ledger, availability=self.available
         )
         journal = ThreadJournal(self.journal, place.repository, place.thread, StateCache())
         return ThreadRun(
             *(place, journal, self.thread, self.workspace, resources, _environment, self.pulls),
-            settings=replace(self.settings, run=run),
+            configuration=self.configuration,
+            conditions=replace(self.conditions, run=run),
             policy=Policy(bot=BOT.id),
             control=WorkControl(begin_session=lambda: self.slots > 0),
         )
@@ -227,5 +236,5 @@ class LocalGround(Ground):
         made = Ground.process(self, run=run)
         dialogue = Terminal("Do it.", self.clock, self.screen, yes=True)
         self.clock.seconds += 1  # nobody answers at once
-        settings, policy = local_work_settings(made.settings), Policy(role=Role.READ, high_needs=1)
-        return replace(made, dialogue=dialogue, pulls=Pulls(), settings=settings, policy=policy)
+        configuration, policy = made.configuration.for_terminal(), Policy(role=Role.READ, high_needs=1)
+        return replace(made, dialogue=dialogue, pulls=Pulls(), configuration=configuration, policy=policy)

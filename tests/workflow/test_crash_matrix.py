@@ -18,7 +18,7 @@ from bot.core.gate import Stage
 from bot.core.thread.state import ThreadState
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
-from bot.workflow.thread_run import WorkSettings
+from bot.workflow.thread_run import WorkConditions
 from tests.workflow.ground import (
     FILE,
     MAYA,
@@ -129,7 +129,7 @@ STORIES: Final = {
 
 async def live(story: Story, deaths: Sequence[int] = ()) -> Ground:
     """Live a story, with a death after each of these numbers of writes, and return what it left."""
-    ground = story.ground(story.script, WorkSettings(watch_seconds=0, workflows=False))
+    ground = story.ground(story.script, conditions=WorkConditions(watch_seconds=0, workflows=False))
     ground.transcripts = MortalTranscripts(ground.life) if story.lines else ground.transcripts
     ground.workspace.commands["check"] = lambda files: 0 if FILE in files else 1
     left = list(deaths)

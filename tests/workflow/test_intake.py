@@ -18,7 +18,7 @@ from bot.core.turn import Acknowledgment, Actor, Role, Turn
 from bot.ports import ModelRequest
 from bot.workflow import engine
 from bot.workflow.intake import ANSWERS_A_DAY, SIGNS_A_DAY, renewed_request
-from tests.workflow.ground import MAYA, WILL, Ground, LocalGround, plan_and_work
+from tests.workflow.ground import MAYA, WILL, Ground, LocalGround, configured, plan_and_work
 from tests.workflow.memory_ports import Script
 
 RITA: Final = Actor(6, "rita")
@@ -201,7 +201,7 @@ async def test_words_about_a_decision_are_a_request_where_no_plan_waits() -> Non
 @pytest.mark.req("PR3")
 async def test_a_request_beyond_the_quota_of_a_day_is_told_once_and_not_planned() -> None:
     ground = Ground()
-    ground.settings = replace(ground.settings, ask_per_day=1)
+    ground.configuration = configured(ask={"per_day": 1})
     await ground.planned()
     for text in ("And this.", "And that.", "@plangate status"):
         ground.thread.say(WILL, text)

@@ -10,10 +10,11 @@ import pytest
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
 from bot.core.approval import Opinion
 from bot.core.checks import CheckRun, CheckRunState, PullChecks, RequiredCheck
+from bot.core.configuration import Configuration, MaintenanceTask
 from bot.core.decision_evidence import ConfigurationChange
 from bot.core.errors import Refused
 from bot.core.gate import Stage
-from bot.core.maintenance import IssueOperationResult, Occurrence, Operation, ScheduledTask
+from bot.core.maintenance import IssueOperationResult, Occurrence, Operation
 from bot.core.moves import Stopped
 from bot.core.names import CommitId, ThreadNumber
 from bot.core.thread.state import ThreadState
@@ -27,10 +28,10 @@ from bot.workflow.maintaining import (
     request_fix,
     track_task,
 )
-from bot.workflow.thread_run import ThreadRun, WorkSettings
-from tests.workflow.ground import BASE, MAYA, Ground, is_working, plan_and_work, say, submit, was_called
+from bot.workflow.thread_run import ThreadRun, WorkConditions
+from tests.workflow.ground import BASE, MAYA, Ground, configured, is_working, plan_and_work, say, submit, was_called
 
-TASK = ScheduledTask("shipping", "daily", "UTC", "Let orders of 50 ship free.")
+TASK = MaintenanceTask(name="shipping", schedule="daily", prompt="Let orders of 50 ship free.")
 
 
 @dataclass(slots=True)
@@ -66,12 +67,12 @@ class TaskGround(Ground):
     tasks: MemoryTasks = field(default_factory=MemoryTasks)
     occurrence: Occurrence = field(init=False)
     """The newest one."""
-    settings: WorkSettings = WorkSettings(watch_seconds=0, tasks={TASK.name: TASK})
+    configuration: Configuration = configured(maintenance=[TASK])
 
     def process(self, *, run: str = "") -> ThreadRun:
         return replace(Ground.process(self, run=run), tasks=self.tasks)
 
-    async def due(self, task: ScheduledTask = TASK) -> str:
+    async def due(self, task: MaintenanceTask = TASK) -> str:
         """Let the next due time come, and look at the thread; return what became of the occurrence."""
         self.clock.seconds += 24 * 3600
         process = await self.reading()
@@ -110,8 +111,10 @@ async def test_an_occurrence_is_skipped_with_its_reason() -> None:
 
 @pytest.mark.req("MT3")
 async def test_a_task_sets_its_budget_labels_limit_paths_and_ages() -> None:
-    task = replace(TASK, budget_usd=0.5, labels=("pins",), limit=2, paths=("docs/**",), cooldown_days=9)
-    ground = TaskGround(settings=WorkSettings(watch_seconds=0, labels=("bot",), tasks={TASK.name: task}))
+    task = TASK.model_copy(
+        update={"budget_usd": 0.5, "labels": ["pins"], "limit": 2, "paths": ["docs/**"], "cooldown_days": 9}
+    )
+    ground = TaskGround(configuration=configured(pull_request={"labels": ["bot"]}, maintenance=[task]))
     for number in (101, 102):
         assert await ground.due(task) == "a plan is waiting for approval"
         assert (await ground.state()).plan.current.budget_usd == 0.5
@@ -138,14 +141,14 @@ async def test_a_task_sets_its_budget_labels_limit_paths_and_ages() -> None:
 async def test_the_exit_code_of_a_check_decides_what_an_occurrence_does(code: int | None, outcome: str) -> None:
     ground = TaskGround()
     ground.workspace.commands["look"] = lambda _: code
-    assert await ground.due(replace(TASK, check="look")) == outcome
+    assert await ground.due(TASK.model_copy(update={"check": "look"})) == outcome
     assert bool(ground.model.requests) == (code == 1)
     assert [name for name in ground.workspace.checkouts if name.startswith("check-")] == []
 
 
 @pytest.mark.req("MT4", "X1")
 async def test_what_a_check_of_github_prints_is_data_that_stays_behind_at_the_approval() -> None:
-    ground, task = TaskGround(), replace(TASK, check="github:stale-issues --days 30")
+    ground, task = TaskGround(), TASK.model_copy(update={"check": "github:stale-issues --days 30"})
     assert await ground.due(task) == NOTHING_TO_DO
     ground.tasks.refusal = "--days of a check is a whole number"
     assert await ground.due(task) == "the check failed: --days of a check is a whole number"
@@ -161,10 +164,10 @@ async def test_what_a_check_of_github_prints_is_data_that_stays_behind_at_the_ap
 @pytest.mark.req("MT4")
 async def test_a_check_of_github_that_is_unreadable_or_long_is_told_or_cut() -> None:
     ground = TaskGround()
-    said = await ground.due(replace(TASK, check="github:stale-issues 'open"))
+    said = await ground.due(TASK.model_copy(update={"check": "github:stale-issues 'open"}))
     assert said == "the check failed: github:stale-issues 'open cannot be read: No closing quotation: correct the check"
     ground.tasks.finds = "x" * (2 * PRINTED_SHOWN)
-    assert await ground.due(replace(TASK, check="github:ci-failures")) == "a plan is waiting for approval"
+    assert await ground.due(TASK.model_copy(update={"check": "github:ci-failures"})) == "a plan is waiting for approval"
     assert "(the check printed more)" in str(ground.model.requests[0].messages)
     assert ground.tasks.finds not in str(ground.model.requests[0].messages)
 
@@ -290,8 +293,8 @@ def pull_thread(ground: Ground, checks: type[RedChecks] = RedChecks) -> ThreadRu
     """Return the thread of the bot's pull request, with an empty journal."""
     made = ground.process()
     place = replace(made.location, branch="plangate/7-fix")
-    settings = WorkSettings(fix_checks=True, mention="@bot")
-    return replace(made, location=place, checks=checks(place.base), settings=settings)
+    keys = configured(pull_request={"fix_checks": "plan"}, mention="@bot")
+    return replace(made, location=place, checks=checks(place.base), configuration=keys)
 
 
 def with_head(thread: ThreadRun, number: int) -> ThreadRun:
@@ -328,8 +331,8 @@ async def test_red_heads_get_three_turns_and_then_one_notice() -> None:
 async def test_red_checks_are_no_turn_without_the_key_branch_head_or_permission() -> None:
     thread = pull_thread(Ground())
     for other in (
-        replace(thread, settings=WorkSettings()),
-        replace(thread, settings=replace(thread.settings, refusal="a mistake")),
+        replace(thread, configuration=configured()),
+        replace(thread, conditions=WorkConditions(refusal="a mistake")),
         replace(thread, location=replace(thread.location, branch="")),
         replace(thread, checks=RedChecks(CommitId("b" * 40))),
         pull_thread(Ground(), UnreadableChecks),

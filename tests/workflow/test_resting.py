@@ -11,14 +11,13 @@ from bot.core.gate import Stage
 from bot.core.names import ThreadNumber
 from bot.core.notes import Spent
 from bot.workflow import engine
-from bot.workflow.thread_run import WorkSettings
-from tests.workflow.ground import MAYA, WILL, Ground, LocalGround, plan_and_work, say
+from tests.workflow.ground import MAYA, WILL, Ground, LocalGround, configured, plan_and_work, say
 from tests.workflow.memory_ports import PRICE_USD
 
 
 @pytest.mark.req("L5", "PR3")
 async def test_the_budget_of_a_thread_is_told_once_and_can_be_raised() -> None:
-    ground = Ground(settings=WorkSettings(watch_seconds=0, thread_usd=PRICE_USD))
+    ground = Ground(configuration=configured(budget={"thread_usd": PRICE_USD}))
     assert (await ground.published()).stage is Stage.LIMIT
     (told,) = ground.told
     assert "this thread has spent $0.01 of its budget of $0.01 (budget.thread_usd)" in told
@@ -37,7 +36,7 @@ async def spent_elsewhere(ground: Ground, cost_usd: float) -> None:
 
 @pytest.mark.req("L5")
 async def test_nothing_is_asked_of_the_model_beyond_the_budget_of_a_day() -> None:
-    ground = Ground(settings=WorkSettings(watch_seconds=0, day_usd=1.0))
+    ground = Ground(configuration=configured(budget={"repository_day_usd": 1}))
     await spent_elsewhere(ground, 1.0)
     assert (await ground.planned()).stage is Stage.LIMIT
     assert "this repository has spent $1.00 of its $1.00 for the day" in ground.told[0]
@@ -49,7 +48,7 @@ async def test_nothing_is_asked_of_the_model_beyond_the_budget_of_a_day() -> Non
 
 @pytest.mark.req("L5")
 async def test_a_session_ends_once_others_have_spent_the_day() -> None:
-    ground = Ground(settings=WorkSettings(watch_seconds=0, day_usd=1.0))
+    ground = Ground(configuration=configured(budget={"repository_day_usd": 1}))
     await ground.approved()
     ground.model.meanwhile[2] = partial(spent_elsewhere, ground, 2.0)
     assert (await ground.look()).stage is Stage.LIMIT
@@ -58,7 +57,7 @@ async def test_a_session_ends_once_others_have_spent_the_day() -> None:
 
 @pytest.mark.req("L5")
 async def test_a_local_run_has_no_budget_of_a_day() -> None:
-    ground = LocalGround(settings=WorkSettings(watch_seconds=0, day_usd=PRICE_USD / 2))
+    ground = LocalGround(configuration=configured(budget={"repository_day_usd": PRICE_USD / 2}))
     assert (await ground.look()).stage is Stage.DONE
 
 

@@ -18,7 +18,7 @@ from bot.core.transcript import Json
 from bot.core.work import PullCommits
 from bot.ports import ModelRequest, ToolOutput
 from bot.workflow.main_session import checkout
-from bot.workflow.thread_run import WorkSettings
+from bot.workflow.thread_run import WorkConditions
 from bot.workflow.verification import run_commands
 from tests.agent.ground import HandClock
 from tests.workflow.ground import (
@@ -29,6 +29,7 @@ from tests.workflow.ground import (
     Ground,
     LocalGround,
     call,
+    configured,
     is_working,
     plan_and_work,
     plan_with_check,
@@ -58,8 +59,9 @@ async def test_a_secret_in_a_contract_is_refused_and_not_shown(part: str) -> Non
 
 @pytest.mark.req("PR4")
 async def test_a_refusal_is_told_on_a_thread_and_raised_at_a_terminal() -> None:
-    settings = WorkSettings(watch_seconds=0, workflows=False)
-    thread, terminal = Ground(_submit_workflow, settings), LocalGround(_submit_workflow, settings)
+    conditions = WorkConditions(watch_seconds=0, workflows=False)
+    thread = Ground(_submit_workflow, conditions=conditions)
+    terminal = LocalGround(_submit_workflow, conditions=conditions)
     assert (await thread.planned()).stage is Stage.FAILED
     with pytest.raises(Refused, match="which this bot can't push"):
         await terminal.look()
@@ -110,7 +112,7 @@ def _thinking(request: ModelRequest) -> list[Json]:
 
 @pytest.mark.req("E4", "L4a")
 async def test_a_stop_while_the_model_works_publishes_nothing_and_tells_what_there_is() -> None:
-    ground = Ground(settings=WorkSettings(watch_seconds=1))
+    ground = Ground(conditions=WorkConditions(watch_seconds=1))
     await ground.approved()
     ground.model.meanwhile[3] = partial(_stop_and_wait, ground)
     state = await ground.look()
@@ -128,7 +130,7 @@ async def _stop_and_wait(ground: Ground) -> None:
 
 @pytest.mark.req("K4", "G3a")
 async def testplan_with_check_checks_go_back_to_the_session_as_often_as_configured() -> None:
-    ground = Ground(plan_with_check, WorkSettings(watch_seconds=0, repairs=2))
+    ground = Ground(plan_with_check)
     ground.workspace.commands["check"] = lambda _: 1
     state = await ground.published()
     assert state.stage is Stage.IN_REVIEW
@@ -175,7 +177,7 @@ def _working(ground: Ground) -> list[ModelRequest]:
 
 
 async def test_work_that_is_told_to_finish_is_published_with_its_summary() -> None:
-    ground = Ground(_obedient, WorkSettings(watch_seconds=1))
+    ground = Ground(_obedient, conditions=WorkConditions(watch_seconds=1))
     await ground.approved()
     ground.model.meanwhile[3] = partial(_finish, ground)
     state = await ground.look()
@@ -185,7 +187,7 @@ async def test_work_that_is_told_to_finish_is_published_with_its_summary() -> No
 
 
 async def test_a_model_that_does_not_finish_is_ended_without_repairs() -> None:
-    ground = Ground(_endless, WorkSettings(watch_seconds=1, repairs=2))
+    ground = Ground(_endless, conditions=WorkConditions(watch_seconds=1))
     ground.workspace.commands["check"] = lambda _: 1
     await ground.approved()
     ground.model.meanwhile[3] = partial(_finish, ground)
@@ -196,7 +198,7 @@ async def test_a_model_that_does_not_finish_is_ended_without_repairs() -> None:
 
 
 async def test_a_restart_grants_finishing_work_no_further_requests() -> None:
-    ground = Ground(_endless, WorkSettings(watch_seconds=1))
+    ground = Ground(_endless, conditions=WorkConditions(watch_seconds=1))
     await ground.approved()
     ground.model.meanwhile[3] = partial(_finish, ground)
     ground.model.meanwhile[5] = partial(_die, ground)
@@ -212,7 +214,7 @@ async def _die(_: Ground) -> None:
 
 
 async def test_most_of_the_budget_is_told_on_the_thread() -> None:
-    ground = Ground(settings=WorkSettings(watch_seconds=0, budget_usd=PRICE_USD * 2.2))
+    ground = Ground(configuration=configured(budget={"session_usd": PRICE_USD * 2.2}))
     await ground.published()
     *_, shown = ground.thread.shown_progress.values()
     assert shown.endswith("**80% of the budget is used.**")

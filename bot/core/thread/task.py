@@ -77,7 +77,7 @@ class TaskHistory:
 
     task: str
     digest: str
-    """Digest of the task as it was last seen (`core.maintenance.ScheduledTask.digest`)."""
+    """Digest of the task as it was last seen (`core.configuration.MaintenanceTask.digest`)."""
     since: datetime
     """Due times up to this moment are settled: the newest due time, or when the task was first seen or changed."""
     occurrences: tuple[TaskOccurrence, ...] = ()

@@ -161,7 +161,7 @@ class Runs(Hub):
         (branch,) = self.branches()
         assert "total >= FREE_FROM" in self.file(branch, FIXED)
         record = self.record()
-        assert (record.stage, record.heard.unposted_texts) == (Stage.IN_REVIEW, ())
+        assert (record.stage, record.turns.unposted_texts) == (Stage.IN_REVIEW, ())
         moves = [entry.kind for entry in self.entries()]
         assert [moves.count(move) for move in (Move.REQUESTED, Move.PROPOSED, Move.PUBLISHED)] == [1, 1, 1]
         assert [run.log for run in self.every if run.process.returncode not in {0, -9}] == []

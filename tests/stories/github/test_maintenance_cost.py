@@ -6,8 +6,8 @@ import pytest
 
 from bot.compose.github import HostSetup
 from bot.compose.sweep import run_due_tasks
-from bot.config.maintenance import MOST
 from bot.config.settings import Secret
+from bot.core.configuration import MOST_TASKS
 from bot.github.repository import Address
 from bot.service.github_host import GitHubHost
 from bot.testing.github import credentials
@@ -23,7 +23,7 @@ async def cost_of_pass(story: Story, host: GitHubHost) -> Cost:
 
 
 @pytest.mark.req("MT4", "E2")
-@pytest.mark.parametrize("tasks", (1, long(10), long(MOST)))
+@pytest.mark.parametrize("tasks", (1, long(10), long(MOST_TASKS)))
 async def test_nothing_due(story: Story, tasks: int) -> None:
     """A pass of a process that goes on: the list of repositories, the configuration, and all tracking issues."""
     configure(story, own="".join(SHIPPING.replace("shipping", f"task-{n}") for n in range(tasks)))

@@ -138,7 +138,7 @@ async def test_outside_of_the_plan(story: Story, model: Model) -> None:
     story.says("maya", f"@plangate approve {story.digest[:12]}")
     record = await story.rests(1)
     assert record.stage is Stage.IN_REVIEW
-    assert (record.pending, record.heard.unposted_texts) == ((), ())
+    assert (record.pending, record.turns.unposted_texts) == ((), ())
     (pull,) = story.pulls()
     assert pull.text.body.startswith("Orders of 50 ship free.")
     told = [result.text.rpartition("\n")[2] for result in model.works[-1].all_results]

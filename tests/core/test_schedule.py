@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.config.environment import configuration
-from bot.config.maintenance import MOST_MISSED, Due, Schedule
 from bot.core.errors import Misconfigured
-from tests.config.due_minutes import due_minutes
+from bot.core.schedule import MOST_MISSED, Due, Schedule
+from tests.core.due_minutes import due_minutes
 from tests.rows import every_row
 
 TASK = "maintenance:\n  - name: deps\n    schedule: {schedule}\n    {more}\n"
@@ -22,6 +22,11 @@ def test_defaults() -> None:
     (task,) = configuration(TASK.format(schedule="weekly", more="prompt: Update the pins.")).maintenance
     assert (task.timezone, task.approval, task.limit, task.cooldown_days) == ("UTC", "required", 1, 0)
     assert task.due_times().expression == "0 0 * * 1"
+
+
+@every_row(("schedule", "words"), (("weekly", "at 00:00 on Monday"), ("30 6 * * *", "at 06:30 every day")))
+def test_a_schedule_is_told_in_words(schedule: str, words: str) -> None:
+    assert Schedule.of(schedule, "UTC").words() == words
 
 
 @every_row(

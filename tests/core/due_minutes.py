@@ -1,4 +1,4 @@
-"""When a cron schedule is due, by trying each minute of a calendar. Shares nothing with bot/config/maintenance.py.
+"""When a cron schedule is due, by trying each minute of a calendar. Shares nothing with bot/core/schedule.py.
 
 Rules (MT1)
 - A local time that does not exist is due at the next minute that does; one that exists twice is due at the first.
