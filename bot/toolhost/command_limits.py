@@ -12,11 +12,7 @@ from enum import Enum
 from bot.toolhost.operation import Host
 from bot.toolhost.processes import MOST_PROCESSES, Child, Process, TimedQueries, below_self, process_table
 
-# --- Hardens the toolhost's process and everything it starts, beyond what the sandbox does. Python wraps none of it
-# `confine` limits with Landlock where they may write (https://docs.kernel.org/userspace-api/landlock.html). `harden`
-# makes a new keyring, adopts orphans, keeps memory and pipes private from tools, and limits them.
-#
-# Rules: it adds to the sandbox, so a kernel that lacks a feature is no error.
+# Hardening adds to the sandbox, so a kernel that lacks a feature is no error. Python wraps none of these system calls.
 
 # https://man7.org/linux/man-pages/man2/keyctl.2.html: the number of the system call depends on the machine.
 _KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "armv7l": 311, "i686": 288, "ppc64le": 271, "s390x": 280}
@@ -68,7 +64,10 @@ _SCOPES = 1 << 0 | 1 << 1  # abstract sockets and signals stay inside
 
 
 def confine(folders: Iterable[str], devices: Iterable[str]) -> bool:
-    """Allow only changes below `folders` and writes to `devices`, permanently; False if the kernel cannot."""
+    """Allow only changes below `folders` and writes to `devices`, permanently; False if the kernel cannot.
+
+    With Landlock: https://docs.kernel.org/userspace-api/landlock.html.
+    """
     import ctypes  # late: it is of use only here
 
     call = ctypes.CDLL(None, use_errno=True).syscall
@@ -91,16 +90,13 @@ def confine(folders: Iterable[str], devices: Iterable[str]) -> bool:
     return is_confined
 
 
-# --- Limits on a command's use of memory, processes, and disk, including everything that it started ------------------
-# Rules
+# The limits of a command include everything that it started.
 # - Cheap measurements come first, and they overestimate: resident memory counts shared and file-backed pages several
 #   times, and a loss of the machine's free memory may be anybody's. Only above a limit are the true shares read. If
-#   the
-#   processes block that reading for too long, the machine's loss counts as theirs.
+#   the processes block that reading for too long, the machine's loss counts as theirs.
 # - The machine's loss alone misses a command's memory while another program gives memory back.
 # - Memory in no process's share (behind a descriptor, in a removed file, in the kernel) is still gone from the
-#   machine.
-#   If too little memory is left, and the machine has lost more than a command's limit since it began, it is ended.
+#   machine. If too little is left, and the machine has lost more than a command's limit since it began, it is ended.
 
 _MIB = 1024 * 1024
 _OWN = (b"Pss_Anon:", b"Pss_Shmem:")
@@ -234,7 +230,6 @@ def _in_use(folder: str) -> int:
 
 
 def _available() -> int:
-    """Return the machine's available memory in bytes (proc(5), MemAvailable); 0 if it is not reported."""
     try:
         with open("/proc/meminfo", "rb") as file:
             fields = next((line.split() for line in file if line.startswith(b"MemAvailable:")), [b"", b"0"])

@@ -19,13 +19,9 @@ from bot.toolhost.operation import (
 )
 from bot.toolhost.protocol import Failure, OperationResult
 
-# --- Replacing a text in the bytes of a file -------------------------------------------------------------------------
-# Rules
-# - The bytes around it stay as they are: line ends, a byte order mark, Latin-1, a missing newline at the end.
-# - A text with LF is also found in lines that end with CRLF, because Read shows both alike. Each line that the edit
-#   keeps
-#   keeps its own end; a changed line gets the end of the line that it replaces, and a new one that of the line before
-#   it.
+# - The bytes around a replacement stay as they are: line ends, a byte order mark, Latin-1, no newline at the end.
+# - A text with LF is also found in lines that end with CRLF, because Read shows both alike. A line that the edit keeps
+#   keeps its end; a changed line gets the end of the line that it replaces, a new one that of the line before it.
 # - A call that names CRLF knows line ends: what it gives is written as it is, except for the lines that it keeps.
 
 MOST: Final = 1_000_000
@@ -75,7 +71,6 @@ def _check_unique(find: Finder, first: Span) -> None:
 
 
 def _create_file(content: bytes | None, new: str, name: str) -> tuple[bytes, AppliedEdit]:
-    """Return the content of a new or empty file; raises Failure if the file has content."""
     if content:
         raise Failure(f"{name} exists and is not empty: give the old_string to replace.")
     try:
@@ -111,12 +106,10 @@ def _finder(content: bytes, target: bytes) -> Finder:
 
 
 def _span_at(start: int, length: int) -> Span | None:
-    """Return the span of a result of bytes.find."""
     return (start, start + length) if start >= 0 else None
 
 
 def _spans(find: Finder) -> Iterator[Span]:
-    """Yield the places of the target, none overlapping."""
     at = 0
     while span := find(at):
         yield span
@@ -124,7 +117,6 @@ def _spans(find: Finder) -> Iterator[Span]:
 
 
 def _replace_spans(content: bytes, find: Finder, replace: Replacer, name: str) -> tuple[bytes, AppliedEdit]:
-    """Replace the target everywhere; raises Failure as soon as the file becomes too large."""
     result, at, puts, first, lines = bytearray(), 0, 0, 0, 0
     for start, end in _spans(find):
         text = replace(start, end)
@@ -193,7 +185,6 @@ def _end_sources(old: list[bytes], new: list[bytes]) -> list[int | bytes]:
 
 
 def _not_found(content: bytes, target: bytes, replacement: bytes) -> Failure:
-    """Return a failure with the likely reason why a text was not found."""
     if replacement.strip() and _finder(content, replacement)(0):
         return Failure("old_string is not in the file, but new_string is: the edit may already have been made.")
     loose = re.compile(rb"\s+".join(map(re.escape, target.split()[:200])))
@@ -205,8 +196,6 @@ def _not_found(content: bytes, target: bytes, replacement: bytes) -> Failure:
         )
     return Failure("old_string is not in the file. It must be exact, white space included, without line numbers.")
 
-
-# --- Write, Edit and MultiEdit: replace a file whole or not at all, and only if it has not changed since it was read
 
 _CONTEXT = 4
 _SNIPPET = 60
@@ -256,7 +245,6 @@ def multi_edit(host: Host, _call: Call, arguments: Arguments) -> OperationResult
 
 
 def _summary(place: ResolvedPath, content: bytes, changes: list[AppliedEdit]) -> str:
-    """Return the number of replacements and the lines around the last edit's first change."""
     total = sum(change.times for change in changes)
     count = "1 replacement" if total == 1 else f"{total} replacements"
     around = "The lines around it" if total == 1 else "The lines around the last edit's first replacement"

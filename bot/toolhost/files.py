@@ -23,10 +23,8 @@ from bot.toolhost.operation import (
 )
 from bot.toolhost.protocol import Failure, OperationResult
 
-# --- Images: their type, and whether the model's service will accept them --------------------------------------------
-# Rules: the service would refuse a bad image again with every later request of the session. Therefore a broken,
-# truncated
-# or oversized image is described in words instead. Only the first pixels of a PNG are decompressed.
+# The model's service would refuse a bad image again with every later request of the session. Therefore a broken,
+# truncated or oversized image is described in words instead. Only the first pixels of a PNG are decompressed.
 
 IMAGE_BYTES = 5_000_000
 PIXELS = 8000
@@ -72,7 +70,6 @@ def checked_image_block(content: bytes, kind: str, name: str) -> dict[str, Any]:
 
 
 def _size(content: bytes, kind: str) -> Size | None:
-    """Return the size of an image; None if the image is incomplete."""
     try:
         return _READERS[kind](content)
     except (struct.error, IndexError, zlib.error):
@@ -142,10 +139,7 @@ _READERS: dict[str, Callable[[bytes], Size | None]] = {
     "image/webp": _webp,
 }
 
-
-# --- Read: a slice of a file as numbered lines, or an image; and which of the files that were read have changed since
-# Rules: memory holds no more than a slice, whatever the size of the file or of a line; no more lines are counted than
-# needed.
+# Memory holds no more than a slice, whatever the size of the file or of a line; no more lines are counted than needed.
 
 BOM = b"\xef\xbb\xbf"
 LINES = 2000
@@ -194,7 +188,6 @@ def read(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
 
 
 def _refuse_binary(probe: bytes, place: ResolvedPath, size: int) -> None:
-    """Raise Failure for content that cannot be shown as lines, with a command that can show it."""
     if probe.startswith(b"%PDF-"):
         kind, advice = "a PDF", "read its text with a command such as pdftotext"
     elif b"\0" not in probe:
@@ -248,7 +241,6 @@ def _skip(file: BinaryIO, lines: int, milestones: dict[int, int]) -> bytes:
 
 
 def _past_end(lines: int) -> Failure:
-    """Return the failure for an offset past a file's last line."""
     return Failure(f"The file has only {lines} line{'s' if lines != 1 else ''}: the offset is past its end.")
 
 
@@ -284,7 +276,6 @@ def _cut(text: str) -> str:
 
 
 def _whole_characters(line: bytes) -> bytes:
-    """Remove an incomplete UTF-8 character at the end of a cut line."""
     if len(line) < _LINE_BYTES:
         return line
     end = len(line) - 1
@@ -303,7 +294,6 @@ def is_utf8(content: bytes) -> bool:
 
 
 def _picture(place: ResolvedPath, kind: str, content: bytes | None, stamp: dict[str, str]) -> OperationResult:
-    """Return an image file as an image block."""
     if content is None:
         raise Failure(f"{place.name} is an image of more than {IMAGE_BYTES:,} bytes: too large to be shown.")
     text = f"{place.name}: {kind}, {len(content):,} bytes"

@@ -8,9 +8,8 @@ from typing import NamedTuple, TypeAlias
 from bot.toolhost.operation import Arguments, Call, Host
 from bot.toolhost.protocol import Failure, OperationResult
 
-# --- A folder as a merge sees it: paths and their entries, as git would record them ----------------------------------
-# Rules: a path is relative and never followed through a symlink. Folders are not entries, but a folder with content is
-# never replaced. git's own folders are ignored, and so are pipes, sockets and devices.
+# A path is relative and never followed through a symlink. Folders are not entries, but a folder with content is never
+# replaced. git's own folders are ignored, and so are pipes, sockets and devices.
 
 _PROBE = 8192
 _PIECE = 1 << 20
@@ -61,7 +60,6 @@ class Tree:
         return set(self._walk(""))
 
     def _walk(self, folder: str) -> Iterator[str]:
-        """Yield the files and symlinks below a folder."""
         with os.scandir(self.full(folder)) as entries:
             for entry in entries:
                 path = os.path.join(folder, entry.name)
@@ -130,7 +128,6 @@ class Tree:
         return parent
 
     def _remove(self, path: str) -> None:
-        """Remove a file or symlink, and the folders that become empty."""
         os.unlink(self.full(path))
         parent = os.path.dirname(path)
         while parent and not os.listdir(self.full(parent)):
@@ -143,7 +140,6 @@ class Tree:
         return os.path.realpath(self.full(parent)) == self.full(parent).rstrip("/") and os.path.isdir(self.full(parent))
 
     def _digest(self, path: str) -> str:
-        """Return the digest of a file of any size."""
         from _blake2 import blake2b  # hashlib would load OpenSSL for it
 
         digest = blake2b(digest_size=32)
@@ -154,7 +150,6 @@ class Tree:
 
 
 def _is_hollow(folder: str) -> bool:
-    """Return whether a folder contains nothing but folders."""
     return not any(
         files or any(os.path.islink(os.path.join(place, name)) for name in folders)
         for place, folders, files in os.walk(folder)
@@ -162,7 +157,6 @@ def _is_hollow(folder: str) -> bool:
 
 
 def _remove_empty(folder: str) -> None:
-    """Remove a folder that contains nothing but folders."""
     for place, _, _ in os.walk(folder, topdown=False):
         os.rmdir(place)
 
@@ -184,10 +178,8 @@ class _Placing:
             os.unlink(self._temporary)
 
 
-# --- Merge: applies the changes of a fork to the checkout with a three-way merge, path by path -----------------------
-# Rules: content and executable bit are merged separately. A path that cannot be merged stays as it is in the checkout
-# and
-# is reported with the changes of both sides. Nothing is written through a symlink; git's own folder is never touched.
+# Content and executable bit are merged separately. A path that cannot be merged stays as it is in the checkout and is
+# reported with the changes of both sides. Nothing is written through a symlink; git's own folder is never touched.
 
 DIFF_CHARACTERS = 20_000
 _SIDE_CHARACTERS = DIFF_CHARACTERS // 2 - 200
@@ -284,7 +276,6 @@ def _report(trees: Trees, path: str, reason: Exception) -> str:
 
 
 def _change(trees: Trees, path: str, side: Tree) -> str:
-    """Return one side's change of a path, in half of the space of a conflict."""
     before, now = trees.base[path], side[path]
     text = f"--- {'a/' + path if before else '/dev/null'}\n+++ {'b/' + path if now else '/dev/null'}\n"
     if isinstance(before, File | None) and isinstance(now, File | None):
@@ -319,5 +310,4 @@ def _git(host: Host, arguments: list[str]) -> tuple[int, bytes]:
 
 
 def _kind(entry: Entry) -> str:
-    """Return a description of what is at a path."""
     return entry.describe() if entry else "nothing"

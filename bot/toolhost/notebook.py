@@ -172,7 +172,6 @@ def parse_notebook(content: bytes, name: str) -> Notebook:
 
 
 def _parse_json(content: bytes) -> Any:
-    """Return the value that a file holds. Raises Failure for what is not JSON, and for what would take too much."""
     if sum(map(content.count, (b"{", b"[", b","))) > _MOST_VALUES:
         raise Failure("it has too many brackets and commas")
     try:
@@ -199,7 +198,6 @@ def _number(text: str) -> float:
 
 
 def _load(host: Host, place: ResolvedPath) -> tuple[Before, Notebook]:
-    """Read a notebook."""
     if os.path.isdir(place.real):
         raise Failure(f"{place.name} is a folder: give the path of a notebook.")
     before = read_current(host, place)
@@ -248,14 +246,12 @@ class _View:
         return "\n".join([f'<cell id="{id_}" type="{cell["cell_type"]}">', source, "</cell>", *texts])
 
     def _outputs(self, outputs: list[Any], most: int) -> list[str]:
-        """Return the texts of a cell's outputs."""
         shown = [output for output in outputs[:_OUTPUTS] if isinstance(output, dict)]
         texts = [_cut(_ANSI.sub("", self._output(output)), most) for output in shown]
         texts += [f"({len(outputs) - _OUTPUTS} more outputs)"] if len(outputs) > _OUTPUTS else []
         return [f"<output>\n{output.rstrip()}\n</output>" for output in texts]
 
     def _output(self, output: dict[str, Any]) -> str:
-        """Return the text of one output."""
         match output.get("output_type"):
             case "stream":
                 return _text(output, "text")

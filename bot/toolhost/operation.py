@@ -15,13 +15,13 @@ from bot.toolhost.protocol import Config, Failure, OperationResult, Writer, prin
 if TYPE_CHECKING:
     from bot.toolhost.shell import Shell
 
-# --- Line counts at regular byte offsets of a large file, so that its lines are counted only once --------------------
-# Rules: counts belong to one version of a file and are dropped when it changes; only a few files are kept.
+# The lines of a large file are counted only once: milestones are the counts at regular byte offsets. They belong to one
+# version of the file; only those of a few files are kept.
 
 EVERY = 1 << 22
 _FILES = 8
 _TICK = 0.1
-"""Seconds within which a file may change without a new time stamp."""
+"""Seconds within which a file may change without a new time stamp, which may be behind the clock by as much."""
 
 _Key = tuple[int, int, int, int, int]
 
@@ -58,15 +58,12 @@ def nearest(milestones: dict[int, int], file: BinaryIO, lines: int) -> tuple[int
 
 def record_milestone(milestones: dict[int, int], place: int, lines: int) -> None:
     """Record the number of lines before an offset, if the offset is the next milestone."""
-    number, beside = divmod(place, EVERY)
-    if not beside and number == len(milestones):
-        milestones[number] = lines
+    if place == len(milestones) * EVERY:
+        milestones[len(milestones)] = lines
 
 
-# --- Paths inside the checkout: the names that the model uses, and their real locations ------------------------------
-# Rules: a path is absolute inside the root (as the model sees it) or relative to it. A path that leads outside, by
-# ``..``
-# or by a symlink, is refused. The location of an opened file is checked again, so that a symlink put there in between
+# A path is absolute inside the root (as the model sees it) or relative to it. A path that leads outside, by ``..`` or
+# by a symlink, is refused. The location of an opened file is checked again, so that a symlink put there in between
 # gains nothing.
 
 
@@ -163,23 +160,16 @@ def quote_name(name: str) -> str:
 
 
 def _escape_character(character: str) -> str:
-    """Return one character of a name as it would be written in a string."""
     return character if character.isprintable() else ascii(character)[1:-1]
 
 
 def _encodable(path: str) -> bool:
-    """Return whether a text can be a path at all."""
     try:
         os.fsencode(path)
     except UnicodeEncodeError:
         return False
     return True
 
-
-# --- What every operation receives: the host that it works on, and the call that it answers --------------------------
-
-
-"""Seconds by which the time stamps of files may be behind the clock."""
 
 Arguments: TypeAlias = dict[str, Any]
 
@@ -220,10 +210,8 @@ class Call(NamedTuple):
 Operation: TypeAlias = Callable[[Host, Call, Arguments], OperationResult]
 
 
-# --- Stores a file: whole or not at all, only in a writable checkout, and only over the version that was read --------
-# A stamp names a version of a file: ``<size>-<BLAKE2b of the content, 16 bytes in hex>`` up to 8 MiB, and
-# ``<size>-<mtime
-# in ns>`` above. An edit of a file that was not read, or has changed since, is refused.
+# A file is stored whole or not at all, and only over the version that was read. A stamp names a version of a file:
+# ``<size>-<BLAKE2b of the content, 16 bytes in hex>`` up to 8 MiB, and ``<size>-<mtime in ns>`` above.
 
 LARGEST = 64 * 1024 * 1024
 """The largest file, in bytes, that may be edited, before and after the edit."""

@@ -12,16 +12,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-# --- Queries to the kernel that a process can block: they run in their own thread, with a time limit -----------------
-# The kernel reads data in a process's memory (its environment, the share of each page) under that process's lock,
-# which
-# the process holds while it forks or maps memory. A process that does nothing else blocks every reader forever.
-
 Given = TypeVar("Given")
 
 
 class TimedQueries:
-    """Runs one query at a time; while one is blocked, further ones are not started."""
+    """Runs one query to the kernel at a time; while one is blocked, further ones are not started.
+
+    The kernel reads data in a process's memory (its environment, the share of each page) under that process's lock,
+    which the process holds while it forks or maps memory. A process that does nothing else blocks every reader forever.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -45,12 +44,9 @@ class TimedQueries:
         return answers[0] if answers else None
 
 
-# --- The processes that tools start, and everything that those start in turn -----------------------------------------
-# Rules: whatever a command leaves behind is found and ended, whatever session or parent it has. Orphans are re-
-# parented
-# to this process, which is the subreaper of all of them (hardening.py). An orphan belongs to the command whose mark is
-# in
-# its environment. An orphan that hides its mark belongs to the next command that ends while no other runs.
+# Whatever a command leaves behind is found and ended, whatever session or parent it has. Orphans are re-parented to
+# this process, which is the subreaper of all of them (`harden`). An orphan belongs to the command whose mark is in its
+# environment. An orphan that hides its mark belongs to the next command that ends while no other runs.
 
 Child: TypeAlias = "subprocess.Popen[bytes]"
 
@@ -136,7 +132,6 @@ class Children:
         return self._start(command, mark, cwd=cwd, env=env, **options)
 
     def _start(self, command: list[str], mark: str, **options: Any) -> Child:
-        """Start a program in its own session, and record it at once."""
         with self._lock:
             child = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, bufsize=0, **options)
             self._started[child.pid] = mark
@@ -258,9 +253,8 @@ def _mark(pid: int) -> str | None:
     except OSError:
         return None
     prefix = MARK.encode() + b"="
-    return next(
-        (line.removeprefix(prefix).decode(errors="replace") for line in variables if line.startswith(prefix)), None
-    )
+    marks = (line.removeprefix(prefix).decode(errors="replace") for line in variables if line.startswith(prefix))
+    return next(marks, None)
 
 
 def _kill(find: Callable[[], list[Process]]) -> None:
@@ -273,7 +267,6 @@ def _kill(find: Callable[[], list[Process]]) -> None:
 
 
 def _signal(pid: int, number: int) -> None:
-    """Send a signal to a process that may be gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 

@@ -6,14 +6,11 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from itertools import chain
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from bot.toolhost.operation import Arguments, Call, Host, ResolvedPath, missing_message, quote_name, resolve_folder
 from bot.toolhost.processes import read_some
 from bot.toolhost.protocol import Failure, OperationResult
-
-# --- One run of ripgrep: read in limited pieces, ended when enough was read or the call is cancelled -----------------
 
 _TICK = 0.2
 _LONGEST_RECORD = 1 << 16
@@ -22,7 +19,7 @@ _FOUND_NOTHING = 1
 
 
 class Ripgrep:
-    """A context in which ripgrep runs; afterward `error` is its error message, or ""."""
+    """A context in which ripgrep runs; it ends with it. Afterward `error` is its error message, or ""."""
 
     def __init__(
         self, host: Host, call: Call, options: list[str], *, cwd: str, stdin: int = subprocess.DEVNULL
@@ -43,9 +40,7 @@ class Ripgrep:
             raise Failure("The search holds halves of characters or NUL: write it without.") from None
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._host.children.remove(self._child)
 
     def records(self, end: bytes) -> Iterator[bytes]:
@@ -74,15 +69,13 @@ class Ripgrep:
         return piece
 
     def _finish(self) -> None:
-        """Store ripgrep's error message if it ended with an error."""
         complaint = self._child.stderr.read(_LONGEST_ERROR) if self._child.stderr else b""
         if self._child.wait() > _FOUND_NOTHING:
             self.error = complaint.decode("utf-8", "replace").strip() or f"ripgrep ended with {self._child.returncode}"
 
 
-# --- Grep: finds matching lines with ripgrep, whose patterns take linear time (no -P here) ---------------------------
-# Rules: results are ordered by path, so equal trees give equal answers. No more is kept than is shown, and ripgrep is
-# ended as soon as there is enough.
+# The patterns of ripgrep take linear time (no -P here). The results of Grep are ordered by path, so equal trees give
+# equal answers. No more is kept than is shown, and ripgrep is ended as soon as there is enough.
 
 HEAD_LIMIT = 250
 RESULT_BYTES = 100_000
@@ -132,7 +125,6 @@ def grep(host: Host, call: Call, arguments: Arguments) -> OperationResult:
 
 
 def _options(host: Host, place: ResolvedPath, mode: str, arguments: Arguments) -> list[str]:
-    """Return the command-line options of a search."""
     options = [_MODES[mode], "--hidden", "--no-messages", "--with-filename", "--no-ignore-global"]
     options += ["--null"] if mode == "files_with_matches" else [f"--max-columns={_COLUMNS}", "--max-columns-preview"]
     if mode == "content":
@@ -193,8 +185,6 @@ def _collect(records: Iterable[bytes], window: Window) -> Found:
         size += len(record) + 1
     return Found(lines, more=False)
 
-
-# --- LS and Glob: list files -----------------------------------------------------------------------------------------
 
 ENTRIES = 1000
 MATCHES = 100
@@ -265,7 +255,6 @@ def _anchor(host: Host, place: ResolvedPath, pattern: str) -> tuple[ResolvedPath
 
 
 def _mtime(path: bytes) -> int:
-    """Return the time of a file's last change in nanoseconds, 0 if the file is gone."""
     try:
         return os.lstat(path).st_mtime_ns
     except OSError:

@@ -17,8 +17,6 @@ from bot.toolhost.processes import MOST_PROCESSES, Child, has_too_many_processes
 from bot.toolhost.protocol import Failure, OperationResult
 from bot.toolhost.search import Ripgrep
 
-# --- A command's output, limited while it is read: what is kept of it, and how many characters are left out ----------
-
 HEAD = 20_000
 TAIL = 10_000
 RECENT = 30_000
@@ -99,10 +97,7 @@ class RecentOutput:
             self._read = end
 
 
-# --- Bash: runs one command in its own session -----------------------------------------------------------------------
-# Rules: its output is limited while it is read; nothing that it starts outlives it; the working directory is kept for
-# the
-# next command as long as it is in the checkout.
+# Nothing that a command starts outlives it. Its working directory is kept for the next one, if it is in the checkout.
 
 DEFAULT_SECONDS = 120.0
 _GRACE_SECONDS = 1.0
@@ -200,7 +195,6 @@ class RunningCommand:
             self._verdict = self._reason_to_end(child)
 
     def _read_output(self, child: Child) -> bool:
-        """Read what the command has written since; False at the end of its output."""
         piece = read_some(child, _TICK)
         if piece:
             self._output.add(piece)
@@ -313,10 +307,8 @@ def _make_high_pipe() -> tuple[int, int]:
     return reader, writer
 
 
-# --- Commands in the background: Bash starts them, BashOutput reads what is new, KillShell ends them -----------------
-# Rules: only a few run at once. Each has the limits of any other command, except the time limit. The last characters
-# of
-# its output are kept until they are read. All of them end with the toolhost.
+# Only a few commands run in the background at once. Each has the limits of any other command, except the time limit.
+# The last characters of its output are kept until they are read. All of them end with the toolhost.
 
 MOST_RUNNING = 4
 _MOST_KEPT = 16
@@ -419,7 +411,6 @@ def kill_shell(host: Host, call: Call, arguments: Arguments) -> OperationResult:
 
 
 def _shell(host: Host, name: str) -> Shell:
-    """Return a command in the background; raises Failure for an unknown id."""
     if shell := host.shells.get(name):
         return shell
     existing = _list_of(list(host.shells.values())) if host.shells else "None was started here."

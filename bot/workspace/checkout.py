@@ -21,15 +21,13 @@ from bot.workspace.locks import MAKING, Lock
 from bot.workspace.mirror import PROMISE, Mirror
 from bot.workspace.sandbox import Mount, SandboxProfile
 
-# --- The refs of a pull request in a checkout: its merge base and its head, for git commands that run offline (K6)
-# A checkout of a pull request's thread has ``plangate/base`` and ``plangate/head``, with all of their contents, also
-# in a
+# The refs of a pull request in a checkout: its merge base and its head, for git commands that run offline (K6). A
+# checkout of a pull request's thread has ``plangate/base`` and ``plangate/head``, with all of their contents, also in a
 # partial mirror. The file ``<name>/refs`` beside the tree lists the refs that the checkout was made with.
 #
 # The head may be of a fork: GitHub serves its commits from the repository that the pull request is in
 # (https://docs.github.com/en/pull-requests/collaborating-with-pull-requests/reviewing-changes-in-pull-
-# requests/checking-out-pull-requests-locally).
-# If these commits cannot be fetched, the checkout is made without them.
+# requests/checking-out-pull-requests-locally). If these commits cannot be fetched, the checkout is made without them.
 
 BASE: Final = "plangate/base"
 """The name of the merge base, as git commands take it."""
@@ -81,14 +79,11 @@ async def _merge_base(mirror: Mirror, pull: PullCommits) -> CommitId | None:
     return CommitId(answer.out.decode().strip()) if answer.code == 0 else None
 
 
-# --- Checkouts: a work tree with a git directory of its own for each session (G2, S4) --------------------------------
-# A checkout named ``<name>`` has these parts in the folder of checkouts: ``<name>/tree`` (what a sandbox sees),
-# ``<name>/base`` (the commit), ``<name>/refs`` (pull_refs.py), and the lock file ``<name>.lock``. A fork also has
-# ``<name>/origin``, the tree as it was when the fork was made, and ``<name>/lasting`` if a later process may continue
-# in
-# it.
+# Checkouts: a work tree with a git directory of its own for each session (G2, S4). A checkout named ``<name>`` has
+# these parts in the folder of checkouts: ``<name>/tree`` (what a sandbox sees), ``<name>/base`` (the commit),
+# ``<name>/refs`` (see above), and the lock file ``<name>.lock``. A fork also has ``<name>/origin``, the tree as it
+# was when the fork was made, and ``<name>/lasting`` if a later process may continue in it.
 #
-# Rules
 # - A checkout is made under another name and renamed when it is complete, so nobody mistakes a half-made one for a
 #   complete one.
 # - git runs directly in a tree only before a sandbox has seen the tree; after that it runs inside a sandbox.
@@ -218,14 +213,12 @@ class Checkouts:
         return origin
 
     def _lock(self, name: str) -> Path:
-        """Acquire the lock of a name and return its folder."""
         safe = safe_name(name)
         lock = self._locks.setdefault(safe, Lock(self.folder / f"{safe}.lock"))
         lock.acquire()
         return self.folder / safe
 
     def _describe_existing(self, place: Path) -> Checkout:
-        """Return the description of a complete checkout."""
         tree = str(place / "tree")
         base = CommitId((place / "base").read_text())
         return Checkout(tree, tree if self.mirror.source.unsafe else self.shown_as, base, refs=read(place))
@@ -277,13 +270,11 @@ class Checkouts:
 
 
 def _orphaned_folders(place: Path) -> list[Path]:
-    """List the sandbox folders whose process no longer exists."""
     folders = place.glob(f"{_SCRATCH}-*")
     return [folder for folder in folders if not Path("/proc", folder.name.split("-")[1]).exists()]
 
 
 def _is_disposable(place: Path) -> bool:
-    """Return whether nobody will continue in a checkout that no process holds."""
     if not (place / "origin").is_dir():
         return locks.is_unused(place / "base")
     return not (place / "lasting").exists() or locks.is_unused(place / "base", seconds=LASTING_SECONDS)

@@ -20,8 +20,7 @@ from bot.core.paths import normalized_path
 from bot.workspace import run
 from bot.workspace.sandbox import Mount, SandboxProfile
 
-# --- Reads a tree that an attacker wrote -----------------------------------------------------------------------------
-# Rules
+# Reads a tree that an attacker wrote:
 # - Every file is opened by name in a folder that is already open, without following links and without blocking.
 # - The type of an entry is read from the open file; its content is read up to a limit.
 # - A name that git, Windows or macOS would read as another name is refused, unless the base commit already has it.
@@ -226,7 +225,6 @@ def _hash(size: int, data: bytes) -> "hashlib._Hash":
 
 
 def _entry_kind(entry: "os.DirEntry[str]") -> str:
-    """Return the kind of a folder's entry."""
     if entry.is_symlink():
         return "link"
     if entry.is_dir(follow_symlinks=False):
@@ -235,7 +233,6 @@ def _entry_kind(entry: "os.DirEntry[str]") -> str:
 
 
 def _is_text(name: str) -> bool:
-    """Return whether a name is valid UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -243,12 +240,9 @@ def _is_text(name: str) -> bool:
     return True
 
 
-# --- Copies a tree that an attacker wrote into a fresh clone, as data (G1) -------------------------------------------
-# The fresh clone has a git directory that this program made and borrows the mirror's objects. Only what differs from
-# the
-# base is copied into it, folder by folder from the top. git in the clone decides which files are ignored and how text
-# is
-# stored.
+# Copies a tree that an attacker wrote into a fresh clone, as data (G1). The fresh clone has a git directory that this
+# program made and borrows the mirror's objects. Only what differs from the base is copied into it, folder by folder
+# from the top. git in the clone decides which files are ignored and how text is stored.
 
 MODULES = ".gitmodules"
 _ATTRIBUTES = ".gitattributes"
@@ -348,7 +342,6 @@ class Export:
             )
 
     async def _update(self, paths: list[str], *options: str) -> None:
-        """Update some paths of the clone's index from its work tree."""
         if not paths:
             return
         stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
@@ -360,7 +353,6 @@ class Export:
             raise run.git_error("update-index", self.clone, answer)
 
     async def _read_base(self) -> None:
-        """Read the paths of the base."""
         out = os.fsdecode((await run.git(self.clone, "ls-files", "--stage", "-z")).out)
         for record in out.split("\0")[:-1]:
             about, _, path = record.partition("\t")
@@ -383,7 +375,6 @@ class Export:
         return [entry.path for entry in kept if entry.what == "folder"]
 
     def _is_new(self, entry: TreeEntry) -> bool:
-        """Return whether the base has no entry of that name."""
         return entry.path not in (self._folders if entry.what == "folder" else self.base)
 
     def _has_fault(self, entry: TreeEntry) -> bool:
@@ -420,12 +411,10 @@ class Export:
             self._write(self.clone / path, content)
 
     def _copy_changed(self, entries: list[TreeEntry]) -> None:
-        """Copy the files and links that differ from the base."""
         for path, content in self._contents([entry for entry in entries if entry.what in {"file", "link"}]):
             self._copy_one(path, content)
 
     def _contents(self, entries: list[TreeEntry]) -> Iterator[tuple[str, Content]]:
-        """Yield the content of files and links, one folder at a time."""
         for _, group in groupby(entries, key=lambda entry: os.path.dirname(entry.path)):
             yield from self.tree.content(list(group))
 
@@ -452,7 +441,6 @@ class Export:
 
     @staticmethod
     def _write(target: Path, content: Content) -> None:
-        """Write a file or link into the clone, where this program made every folder."""
         target.parent.mkdir(parents=True, exist_ok=True)
         if content.data is None:
             return
@@ -495,7 +483,6 @@ class Export:
         return answer.out.decode(errors="replace").split() == [self.base[module][1]]
 
     async def _record_large_files(self) -> None:
-        """Record large files that neither the base nor a set-up command put at their path."""
         for path, content in self._large.items():
             if not (await self._is_of_base(path, content) or await self._is_left_over(path, content)):
                 self._faults[path] = "it is larger than 50 MB"
@@ -507,7 +494,6 @@ class Export:
         return may_match and await asyncio.to_thread(self.tree.holds, path, oid, content.size)
 
     async def _is_left_over(self, path: str, content: Content) -> bool:
-        """Return whether set-up commands left this large file."""
         oid, size = self.leftovers.get(path, ""), content.size
         return bool(oid) and size <= TREE_LIMIT and await asyncio.to_thread(self.tree.holds, path, oid, size)
 
@@ -533,13 +519,11 @@ class Export:
                 self._faults[path] = f"{other} is the same name on other systems"
 
     def _deleted_paths(self) -> list[str]:
-        """List the paths that the base has and the tree lacks; a submodule's commit stays."""
         kept = self._seen | {path for path, was in self.leftovers.items() if was == GONE}
         return [path for path, (mode, _) in self.base.items() if path not in kept and mode != EntryKind.MODULE]
 
 
 def _listing(reasons: Mapping[str, str]) -> str:
-    """Return paths with the reason for each, as one line of limited length."""
     lines = [f"{printable(path)}: {why}" for path, why in sorted(reasons.items())]
     return "; ".join(lines[:_SHOWN]) + (f"; and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else "")
 

@@ -13,12 +13,11 @@ from bot.core.names import CommitId, is_commit
 from bot.workspace import run, sandbox
 from bot.workspace.sandbox import Mount, SandboxProfile, check_git
 
-# --- Things in a repository that would keep git busy forever: pipes, devices, unlimited trees, and endless patterns
-# git opens the files it expects without checking their type (git 2.39, measured): it waits for a writer on a pipe
-# named
+# Things in a repository that would keep git busy forever: pipes, devices, unlimited trees, and endless patterns. Git
+# opens the files it expects without checking their type (git 2.39, measured): it waits for a writer on a pipe named
 # ``.gitignore``, and reads a device without end. A few kilobytes of tree objects that refer to one another can stand
-# for
-# billions of paths, and ``git status`` walks all of them. A pattern with four ``**`` can take hours to match one path.
+# for billions of paths, and ``git status`` walks all of them. A pattern with four ``**`` can take hours to match one
+# path.
 
 ENTRY_LIMIT: Final = 1_000_000
 """Files and folders of one commit."""
@@ -108,10 +107,9 @@ def _blocks(entry: "os.DirEntry[str]") -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
 
 
-# --- A person's local repository: its location, its state, and how git reaches it ------------------------------------
-# Its configuration, hooks and attributes are not ours: every git process that runs in it is confined to a sandbox
-# without
-# network or keys, and with its hooks switched off (G1).
+# A person's local repository: its location, its state, and how git reaches it. Its configuration, hooks and attributes
+# are not ours: every git process that runs in it is confined to a sandbox without network or keys, and with its hooks
+# switched off (G1).
 
 _SETTINGS = {
     "safe.directory": "*",  # whoever owns it: git runs in a sandbox
@@ -221,7 +219,6 @@ class LocalRepository:
         return {"protocol.file.allow": "always"}
 
     def _command(self, program: str, *, writable: bool) -> str:
-        """Return the command line of a git program that serves this repository."""
         if self.unsafe:
             return f"git {program}"
         return sandbox.shell_command(_profile(self.place, writable=writable, tree=False), ["git", program])
@@ -246,7 +243,6 @@ def find(folder: Path) -> RepositoryLocation:
 
 
 def _git_dir(candidate: Path) -> Path | None:
-    """Return the git directory that a folder has or is, or None."""
     inner = candidate / ".git"
     if inner.is_dir():
         return inner.resolve()
@@ -316,7 +312,6 @@ def _files_with_work_tree(place: RepositoryLocation) -> list[Path]:
 
 
 def _work_tree(file: Path, value: str) -> Path:
-    """Return the folder that core.worktree names in a file; raises Misconfigured if it is none."""
     tree = Path(os.path.realpath(file.parent / value))
     if not tree.is_dir() or tree == Path("/"):
         raise Misconfigured("core.worktree names no folder of files", where=str(file), fix="correct or unset it")
@@ -324,7 +319,6 @@ def _work_tree(file: Path, value: str) -> Path:
 
 
 async def _read_state(place: RepositoryLocation, *, unsafe: bool) -> tuple[str, str, int]:
-    """Return the commit, the branch and the number of differing files, as git reports them."""
     if place.bare:
         names = ["for-each-ref", "--format=%(HEAD) %(objectname) %(refname:short)", "refs/heads"]
         return _bare((await _ask(place, names, unsafe=unsafe)).out)
@@ -394,7 +388,6 @@ def _bare(out: bytes) -> tuple[str, str, int]:
 
 
 def _check(place: RepositoryLocation, head: str) -> None:
-    """Raise Misconfigured for a HEAD from which no work can start."""
     if not is_commit(head):
         raise Misconfigured(
             "the repository has no commit yet", where=str(place.top), fix="commit something: git add -A && git commit"
@@ -408,7 +401,6 @@ def _check(place: RepositoryLocation, head: str) -> None:
 
 
 def _unreadable(place: RepositoryLocation, message: str) -> PlangateError:
-    """Return the error for a repository that git cannot read."""
     short = " ".join(message.split())[-400:]
     if "ermission denied" in message:
         return Misconfigured(

@@ -12,8 +12,6 @@ from typing import Final
 
 from bot.core.errors import Conflict, PlangateError
 
-# --- Locks between processes; each is released when the process that holds it dies -----------------------------------
-
 
 class Lock:
     """A file that one process at a time holds (flock(2)). Its holder may remove it, and the name can be reused."""
@@ -72,8 +70,7 @@ class Lock:
             os.close(descriptor)
 
 
-# --- Removes folders that nobody will use again: their process was killed, or their thread ended long ago ------------
-# Rules
+# Removes folders that nobody will use again: their process was killed, or their thread ended long ago:
 # - A process that works in a folder holds the lock of its name, so a folder whose lock is free is not in use.
 # - A folder with a unique name is removed as soon as it is not in use. A thread's own checkout stays for the next
 #   session until it has been unused for a long time.

@@ -20,8 +20,8 @@ from bot.workspace.local_repository import LocalRepository
 from bot.workspace.locks import Lock
 from bot.workspace.remote import RemoteRepository, refusal
 
-# --- Partial mirrors: for a large repository, the whole history is fetched, but only the contents of commits in use
-# Rules, for G2:
+# Partial mirrors: for a large repository, the whole history is fetched, but only the contents of commits in use. Rules,
+# for G2:
 # - The process that holds the mirror's lock fetches the contents of a commit all at once, before the commit counts as
 #   present. No git process fetches contents on its own, neither here (GIT_NO_LAZY_FETCH) nor in a sandbox, where a
 #   command that needs contents of the past gets an error.
@@ -55,8 +55,7 @@ async def missing_contents(mirror: Path, commit: CommitId) -> bytes:
     return b"".join(line[1:] + b"\n" for line in listing.splitlines() if line.startswith(b"?"))
 
 
-# --- Maintenance of mirrors: the size of a commit, leftovers of killed processes, signs of damage, and unused data
-# Rules
+# Maintenance of mirrors: the size of a commit, leftovers of killed processes, signs of damage, and unused data:
 # - A process that changes a mirror holds its lock, so leftovers of a dead process can be removed.
 # - Objects are deleted only when no ref has needed them for two weeks, so that readers in other processes continue.
 
@@ -156,7 +155,6 @@ async def clean_up(mirror: Path) -> None:
 
 
 def _is_due(mirror: Path, stamp: Path) -> bool:
-    """Return whether the mirror exists and was last cleaned up more than a day ago."""
     if not mirror.exists():
         return False
     try:
@@ -173,7 +171,6 @@ def _delete_commits(mirror: Path) -> None:
 
 
 def _delete_mirrors(folder: Path) -> None:
-    """Remove the mirrors of repositories that have long been unused."""
     for mirror in folder.glob("*.git"):
         if locks.is_unused(mirror, seconds=MIRROR_SECONDS):
             lock = Lock(mirror.with_suffix(".lock"))
@@ -185,14 +182,13 @@ def _delete_mirrors(folder: Path) -> None:
 
 
 def _too_large(why: str, commit: CommitId) -> PlangateError:
-    """Return the error for a commit that is too large to work on."""
     return Refused(
         f"a commit of this repository is too large: {why}", where=commit, fix="take it out of the repository"
     )
 
 
-# --- The mirror: one bare repository for each repository worked on, written by this program only (G2) ----------------
-# Checkouts borrow its objects read-only, and the publisher clones from it. It keeps each requested commit under
+# The mirror: one bare repository for each repository worked on, written by this program only (G2). Checkouts borrow its
+# objects read-only, and the publisher clones from it. It keeps each requested commit under
 # ``refs/plangate/commits/<commit>``, one file per commit, whose modification time is the commit's last use; `upkeep`
 # drops commits that have long been unused. A damaged mirror is deleted and fetched again.
 
@@ -242,7 +238,7 @@ class Mirror:
 
     @property
     def partial(self) -> bool:
-        """Whether the contents of past commits are missing here (partial.py)."""
+        """Whether the contents of past commits are missing here."""
         return is_partial(self.path)
 
     async def ensure(self, commit: CommitId) -> None:
@@ -394,7 +390,6 @@ class Mirror:
         await self._make()
 
     async def _make(self) -> None:
-        """Make the bare repository; a half-made one is made again."""
         if self.path.exists():
             return
         making = self.path.with_suffix(".making")
@@ -406,11 +401,9 @@ class Mirror:
         os.rename(making, self.path)
 
     async def _fetch(self, revision: str) -> run.ProcessResult:
-        """Fetch a commit or branch with its history."""
         return await self._ask("--update-shallow", "--", self._fetch_source, f"+{revision}:{_HEAD}")
 
     async def _complete(self, commit: CommitId) -> None:
-        """Fetch all missing contents of a commit, if the mirror is partial."""
         if not (self.partial and (lacking := await missing_contents(self.path, commit))):
             return
         # No object here contains any of it, so there is nothing to negotiate (git-config(1),
@@ -422,7 +415,6 @@ class Mirror:
 
     @property
     def _fetch_source(self) -> str:
-        """The remote that git fetches from."""
         return REMOTE if self.partial else self.source.location
 
     async def _ask(self, *arguments: str, before: tuple[str, ...] = (), stdin: bytes = b"") -> run.ProcessResult:
@@ -457,7 +449,6 @@ class Mirror:
 
 
 def _ref(commit: CommitId) -> str:
-    """Return the name of the ref that keeps a commit."""
     return f"refs/plangate/commits/{commit}"
 
 
@@ -467,7 +458,6 @@ def _paths(out: bytes) -> tuple[str, ...]:
 
 
 def _fetch_error(source: Source, what: str, answer: run.ProcessResult) -> PlangateError:
-    """Return the error for a failed fetch, with the cure if the cause is known."""
     message = " ".join(answer.error.split())[-400:]
     if "fsck error" in answer.error:
         return Refused(f"the history holds a dangerous object: {message}", where=source.location, fix="remove it")

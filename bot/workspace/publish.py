@@ -30,10 +30,9 @@ from bot.workspace.mirror import Mirror
 from bot.workspace.remote import refusal
 from bot.workspace.sandbox import Mount, SandboxProfile
 
-# --- Searches a commit's additions for secrets, and stops the commit (X3); a commit is never changed silently --------
-# Only what the work adds is judged: changed files as git will store them, new names, links, the message and the
-# branch.
-# Secrets that the base already contains, and files that the work left alone, are not judged.
+# Searches a commit's additions for secrets, and stops the commit (X3); a commit is never changed silently. Only what
+# the work adds is judged: changed files as git will store them, new names, links, the message and the branch. Secrets
+# that the base already contains, and files that the work left alone, are not judged.
 
 AT_ONCE: Final = 1 << 20
 """Characters that are searched in one piece."""
@@ -82,7 +81,6 @@ class Screen:
             raise SecretAdded(tuple(places))
 
     def _in_words(self, order: CommitOrder, changes: Sequence[PathChange]) -> list[Place]:
-        """Return the secrets in everything that is not a file's content."""
         words = [("the commit message", order.message)]
         words += [("the branch", order.branch)] if order.expected is None else []  # else it is there already
         words += [("a file's name", change.path) for change in changes if not change.before]
@@ -125,7 +123,6 @@ async def changes_of(clone: Path, base: CommitId) -> list[PathChange]:
 async def _contents(
     clone: Path, changes: Sequence[PathChange], *, old: bool = False
 ) -> AsyncIterator[tuple[PathChange, bytes]]:
-    """Yield the new (or old) contents of changed files, a bounded number of bytes at a time (git-cat-file(1))."""
     blobs = [(change, oid) for change in changes if (oid := change.before if old else change.after)]
     if not blobs:
         return
@@ -162,8 +159,7 @@ def _text(data: bytes) -> str:
     return data.replace(b"\0", b"").decode("latin-1") if _is_binary(data) else data.decode(errors="replace")
 
 
-# --- Writes the commit that is published, and signs it if the operator has configured a key --------------------------
-# Rules
+# Writes the commit that is published, and signs it if the operator has configured a key:
 # - Every part of a commit is derived from the order and the committer, so the same order gives the same commit (E3).
 #   Therefore only keys with deterministic signatures are accepted: Ed25519 and RSA.
 # - Only this module uses GitPython, in a clone that this program made, and passes it no argument that others control.
@@ -233,7 +229,6 @@ async def _write_signed(clone: Path, commit: CommitId, key: Path) -> CommitId:
 
 
 async def _run_keygen(*arguments: str, stdin: bytes = b"") -> bytes:
-    """Run ssh-keygen without a passphrase prompt; raises Misconfigured with its error message."""
     environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", "LANG": "C.UTF-8"}
     try:
         answer = await run.execute(["ssh-keygen", *arguments], Path("/"), environment=environment, stdin=stdin)
@@ -246,15 +241,13 @@ async def _run_keygen(*arguments: str, stdin: bytes = b"") -> bytes:
     return answer.out
 
 
-# --- The publisher: copies a checkout's work to a branch of the repository (G1, G3, G4) ------------------------------
-# Rules
+# The publisher: copies a checkout's work to a branch of the repository (G1, G3, G4):
 # - It works in a fresh clone and never runs git in the checkout. A person's work tree, index and HEAD stay untouched.
 # - It commits nothing outside the approved plan's scope and no secret (X3); for an amendment, exactly its own tree.
 # - If the work was verified, it commits exactly the verified tree (G3a).
-# - The harness sets author, date, branch and message (commit.py).
+# - The harness sets author, date, branch and message.
 # - It pushes with one compare-and-swap: a new branch must not exist yet, and a pull request's branch must still be at
-#   the
-#   plan's base. What was screened and hashed here lands bit for bit. A commit that the server creates could only be
+#   the plan's base. What was screened and hashed here lands bit for bit. A commit that the server creates could only be
 #   compared after it is on the branch, and cannot hold every file mode.
 # - The same order gives the same commit. A branch that holds something else is a Conflict and is never overwritten.
 
@@ -439,12 +432,10 @@ def _paths(changes: Sequence[PathChange]) -> tuple[str, ...]:
 
 
 async def _write_tree(clone: Path) -> str:
-    """Write the tree of a clone's index, and return its id."""
     return (await run.git(clone, "write-tree")).out.decode().strip()
 
 
 async def _remove(place: Path) -> None:
-    """Remove a folder that this program made."""
     await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
 
 

@@ -185,7 +185,6 @@ def _lower_priority(leader: int) -> None:
 
 
 def _kill_unwanted(task: "asyncio.Task[asyncio.subprocess.Process]") -> None:
-    """Kill a program whose caller was cancelled."""
     if not task.cancelled() and task.exception() is None:
         process = task.result()
         if process.stdin is not None:
@@ -223,7 +222,6 @@ async def _communicate(process: asyncio.subprocess.Process, stdin: bytes) -> Pro
 
 
 async def _feed(stream: asyncio.StreamWriter | None, stdin: bytes) -> None:
-    """Write a program's input; a program that does not read all of it is no error."""
     if stream is None:
         return
     with suppress(BrokenPipeError, ConnectionResetError):
@@ -233,7 +231,6 @@ async def _feed(stream: asyncio.StreamWriter | None, stdin: bytes) -> None:
 
 
 async def _read_bounded(stream: asyncio.StreamReader | None) -> bytes:
-    """Read a stream to its end; raises Refused beyond OUTPUT_LIMIT."""
     pieces: list[bytes] = []
     size = 0
     while stream is not None and (piece := await stream.read(1 << 18)):

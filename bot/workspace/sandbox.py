@@ -18,9 +18,7 @@ from typing import Final
 
 from bot.core.errors import OLDEST_GIT, Misconfigured, NoSandbox
 
-# --- Kernel control groups for one sandbox, where this user may create them: they limit tasks and memory, for root as
-#     well
-# Rules
+# Kernel control groups for one sandbox, where this user may create them: they limit tasks and memory, for root as well:
 # - RLIMIT_NPROC does not limit real root (setrlimit(2)), and a process that forks or allocates between two samples can
 #   outrun the toolhost's watch. In a group the kernel counts. If no group can be created, nothing fails, and only the
 #   toolhost's watch remains.
@@ -104,14 +102,12 @@ def _places(top: Path, controllers: str) -> Iterator[Path]:
 
 
 def _sweep(place: Path) -> None:
-    """Remove the groups of programs that have ended."""
     for group in place.glob(f"{_NAME}-*-*"):
         if not Path("/proc", group.name.split("-")[1]).exists():
             remove([group])
 
 
-# --- The second barrier of a sandbox: a filter, set by bubblewrap, of system calls that no program inside may make
-# Rules
+# The second barrier of a sandbox: a filter, set by bubblewrap, of system calls that no program inside may make:
 # - The namespaces are secure without it. It removes system calls that exploits need and ordinary programs do not.
 # - A program gets "not permitted", or "no such call" where it then falls back to another way (clone3, io_uring).
 # - The filter is built for the machine that it runs on. A machine that is not in the table has no filter.
@@ -263,26 +259,22 @@ def _bodies() -> dict[str, list[Step]]:
 
 
 def _load(offset: int) -> Step:
-    """Load a word of the call's record (struct seccomp_data)."""
     return (_LOAD, 0, 0, offset)
 
 
 def _answer(error: int) -> Step:
-    """End the filter with an error."""
     return (_RETURN, 0, 0, _ERROR | error)
 
 
 def _allow() -> Step:
-    """End the filter with permission."""
     return (_RETURN, 0, 0, _ALLOW)
 
 
-# --- The sandbox: the namespaces, mounts and environment of a program of the repository (D1) -------------------------
-# Rules
+# The sandbox: the namespaces, mounts and environment of a program of the repository (D1):
 # - Of the machine, only a read-only runtime, a private /tmp, and the mounts that a profile names are visible.
 # - The environment is an allow-list and contains no key; no file descriptor except the standard ones is passed on.
 # - Everything in a sandbox dies with its first process, which dies with the process that started it.
-# - A filter of system calls (seccomp.py) is a second barrier; the process that starts bubblewrap passes it.
+# - A filter of system calls (`open_filter`) is a second barrier; the process that starts bubblewrap passes it.
 
 FALLBACK: Final = "/workspace"
 """Where a checkout appears if its repository's own path cannot be used."""
@@ -446,7 +438,6 @@ def cure(message: str) -> str:
 
 @lru_cache(maxsize=1)
 def _bubblewrap() -> str:
-    """Return the path of bubblewrap; raises NoSandbox if it is missing."""
     path = shutil.which("bwrap")
     if path is None:
         raise NoSandbox("bubblewrap is missing", where="bwrap on PATH", fix="apt-get install bubblewrap")
@@ -474,8 +465,6 @@ def _runtime() -> tuple[str, ...]:
         parts += ["--ro-bind", ripgrep, f"{_PROGRAMS}/rg"]
     return (*parts, "--ro-bind", str(_BOT), f"{PACKAGE}/bot")
 
-
-# --- Which tools the commands of a sandbox find, with their versions: asked once by each process (K11) ---------------
 
 VERSIONED: Final = ("git", "python3", "node", "go", "cargo", "ruby", "php", "gcc", "make")
 """Tools that print their version within milliseconds."""

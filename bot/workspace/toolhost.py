@@ -140,7 +140,6 @@ class SandboxedToolhost:
 
     @property
     def _is_gone(self) -> bool:
-        """Whether the toolhost can no longer answer."""
         return (
             self._closed
             or self._process.returncode is not None
@@ -148,7 +147,6 @@ class SandboxedToolhost:
         )
 
     async def _send_configuration(self, config: Json) -> None:
-        """Send the configuration and wait for the toolhost's first line."""
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await self._send(config)
@@ -242,7 +240,6 @@ class SandboxedToolhost:
 
 
 def _children(pid: int) -> tuple[int, ...]:
-    """Return the children of a process (proc(5): /proc/pid/task/tid/children)."""
     try:
         return tuple(int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
     except OSError:
@@ -250,7 +247,6 @@ def _children(pid: int) -> tuple[int, ...]:
 
 
 def _process_tree(pid: int) -> tuple[int, ...]:
-    """Return a process and all of its descendants."""
     return (pid, *(descendant for child in _children(pid) for descendant in _process_tree(child)))
 
 
@@ -265,12 +261,10 @@ def _raise_priority(pid: int) -> None:
 
 
 def _ended_answer() -> ToolOutput:
-    """Return the answer of a toolhost that has ended."""
     return ToolOutput("The sandbox of this session has ended; nothing was run.", is_error=True)
 
 
 def _decode_line(line: bytes) -> dict[str, Any]:
-    """Parse one line as a JSON object; anything else becomes an empty object."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -279,7 +273,6 @@ def _decode_line(line: bytes) -> dict[str, Any]:
 
 
 def _output(message: Json) -> ToolOutput:
-    """Validate an answer field by field; invalid fields are dropped."""
     text, blocks, stamps, details = (message.get(name) for name in ("text", "blocks", "stamps", "details"))
     if not isinstance(text, str):
         return ToolOutput("The sandbox gave an answer that could not be read.", is_error=True)

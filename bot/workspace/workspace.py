@@ -106,7 +106,7 @@ class GitWorkspace:
     ) -> Checkout:
         """Return the checkout of that name as it was left, or make it from `base` and the kept work.
 
-        With `fresh` it is always made again. A checkout that is made gets refs to the commits of `pull` (pull_refs.py).
+        With `fresh` it is always made again. A checkout that is made gets refs to the commits of `pull`.
         Raises Conflict if another process holds it. First removes what killed processes left.
         """
         await self.checkouts.sweep()
@@ -204,7 +204,6 @@ class GitWorkspace:
         await self.mirror.tidy()
 
     async def _close(self, checkout: Checkout) -> None:
-        """End every sandbox that was opened on a checkout."""
         for host in self._open.pop(checkout.path, []):
             await host.close()
 

@@ -22,9 +22,7 @@ from bot.workspace.egress.route import (
     report_decision,
 )
 
-# --- Fetches one page for the model: https, a listed name, a checked address, redirects on the same host only (N1,
-#     T4)
-# Rules
+# Fetches one page for the model: https, a listed name, a checked address, redirects on the same host only (N1, T4):
 # - Limits are 10 seconds and 5 MiB in total: a longer body is cut, a slower fetch is abandoned.
 # - The answer must be uncompressed text on the wire. A compressed answer is refused, so that nothing can expand here.
 # - A redirect to another host is reported, not followed: the permission rules must check that host first.
@@ -191,7 +189,6 @@ def _charset(parameters: str) -> str:
 
 
 def _markdown(html: str) -> str:
-    """Convert HTML, without the parts that a page hides from people."""
     import html_to_markdown
 
     options = html_to_markdown.ConversionOptions(extract_metadata=False, skip_images=True)
@@ -201,8 +198,7 @@ def _markdown(html: str) -> str:
         raise Refused("the page cannot be read", fix="use another page") from error
 
 
-# --- Fetches one picture that a person attached on GitHub: https, listed hosts, checked addresses, bounded (K9, N1)
-# Rules
+# Fetches one picture that a person attached on GitHub: https, listed hosts, checked addresses, bounded (K9, N1):
 # - No credential is sent. What is signed is signed in its address.
 # - Every redirect is checked like the first address: a listed host, and a path that only attachments have.
 # - A body above the limit is refused as soon as it is too long, and so is a compressed one.

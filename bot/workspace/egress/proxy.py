@@ -15,8 +15,6 @@ from bot.core.errors import PlangateError, Refused
 from bot.core.network import Network, NetworkDecision
 from bot.workspace.egress.route import EgressRoute, Streams, WebTarget, parse_authority, printable_host, report_decision
 
-# --- Reads the host name that a TLS client asks for from its first message (RFC 8446, 4.1.2; RFC 6066, 3) ------------
-
 LONGEST: Final = 1 << 16
 """Bytes of a first message. The longest in use, with post-quantum keys, are below 4 KiB."""
 MOST_RECORDS: Final = 16
@@ -32,8 +30,6 @@ class _Short(Exception):
 
 
 class _Bytes:
-    """Bytes that are read from front to back."""
-
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
@@ -80,7 +76,6 @@ def server_name(data: bytes) -> str | None:
 
 
 def _message(data: bytes) -> _Bytes:
-    """Assemble the first handshake message from its records."""
     records, body, count = _Bytes(data), b"", 0
     while len(body) < 4 or len(body) < 4 + int.from_bytes(body[1:4]):
         if (count := count + 1) > MOST_RECORDS:
@@ -98,7 +93,6 @@ def _message(data: bytes) -> _Bytes:
 
 
 def _names(message: _Bytes) -> Iterator[str]:
-    """Yield the host names of a ClientHello."""
     message.read(2 + 32)  # version, random
     message.vector(1), message.vector(2), message.vector(1)  # session, cipher suites, compression
     extensions = message.vector(2)
@@ -117,8 +111,7 @@ def _refusal(reason: str) -> Refused:
     return Refused(reason, fix="speak TLS with the name of the host")
 
 
-# --- A sandbox's way to the network: an HTTP proxy on a unix socket that supports only CONNECT (N1a, TOOLHOST) -------
-# Rules
+# A sandbox's way to the network: an HTTP proxy on a unix socket that supports only CONNECT (N1a, TOOLHOST):
 # - A tunnel leads to a listed name on port 443 and carries TLS whose greeting names exactly that host.
 # - Everything is limited: concurrent connections, seconds, total bytes, and how much is read before a decision.
 # - A refused request is answered with the reason, so that the command's author learns it.

@@ -15,8 +15,7 @@ from urllib.parse import urljoin
 from bot.core.errors import Refused, Transient
 from bot.core.network import NEVER, NetworkDecision, is_covered, is_name
 
-# --- Which addresses belong to the public internet: a table of our own, because `ipaddress.is_global` allows too much
-# (N1).
+# Which addresses belong to the public internet: a table of our own, because `ipaddress.is_global` allows too much (N1).
 # An address is written as the resolver writes it: plain IPv4 or IPv6, without a zone. Anything else is not an address.
 
 # https://www.iana.org/assignments/iana-ipv4-special-registry
@@ -81,7 +80,7 @@ def is_public(text: str) -> bool:
     return not isatap and not any(address in network for network in _CLOSED_6)
 
 
-# --- The one parser of URLs: https, a host name in canonical form, a path and a query; anything else is refused (N1)
+# The one parser of URLs: https, a host name in canonical form, a path and a query; anything else is refused (N1).
 # Nothing is repaired: parsers disagree about URLs that are not canonical, so one host could be checked and another one
 # contacted.
 
@@ -141,9 +140,7 @@ def _refusal(text: str) -> Refused:
     return Refused("not a plain https address", where=quoted, fix="write https://name/path in lower-case ASCII")
 
 
-# --- Outgoing connections: look up a name once, check every address of the answer, and connect to a checked address
-# (N1).
-# Rules
+# Outgoing connections: look up a name once, check every address of the answer, and connect to a checked address (N1):
 # - A name that no list covers is never looked up: a query to a name server can carry data out as well.
 # - One address that is not public rejects the whole answer: a server that returns such an address is not trusted.
 # - The connection goes to the address that was checked; nothing looks the name up again.
