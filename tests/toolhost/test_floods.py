@@ -56,10 +56,8 @@ FLOODS = {
 }
 DAILY = ("shared memory", "bomb of forks alone", "a removed file", "many files")  # in one checkout, which it fills
 PEAKS = {
-    "output": ("yes | head -c {size}", "characters left out"),
-    "bomb": (":(){ :|:& };:", " ended"),
-    "bomb of forks alone": (FORKS, "too many processes"),
-    "bomb of sessions": (SESSIONS, "too many processes"),
+    "output": ("yes | head -c {size}", "characters left out"), "bomb": (":(){ :|:& };:", " ended"),
+    "bomb of forks alone": (FORKS, "too many processes"), "bomb of sessions": (SESSIONS, "too many processes"),
     "bomb of forked sessions": (FORKED_SESSIONS, "too many processes"),
     "threads": (
         PYTHON.format("import threading as t\nwhile 1: t.Thread(target=t.Event().wait, daemon=True).start()"),
@@ -71,7 +69,7 @@ PEAKS = {
     "temporary files": ("for i in $(seq 99); do head -c 900M /dev/zero > /tmp/f$i; done; sleep 30", "MB to the "),
     "a daemon": ("setsid -f sleep 300; echo there", "background process"),
     "deaf to SIGTERM": ("trap '' TERM; while :; do :; done", "timed out"),
-}
+}  # fmt: skip
 CI = {"output", "bomb of sessions", "threads", "a file", "temporary files", "deaf to SIGTERM"}
 """The other peaks are in the campaigns; with small limits, most are tried before a change lands."""
 BURIED = {

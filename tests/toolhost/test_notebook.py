@@ -22,12 +22,9 @@ CODE = {"cell_type": "code", "execution_count": 3, "id": "abc", "metadata": {"é
 CODE |= {"source": ["x = 1\n", "y = 2"]}
 TEXT = {"cell_type": "markdown", "id": "m1", "metadata": {}, "source": ["# Title 😀"]}
 WAYS: tuple[dict[str, Any], ...] = (
-    {"indent": 1},
-    {"indent": 1, "ensure_ascii": False},
-    {"indent": "\t", "ensure_ascii": False},
-    {"separators": (",", ":")},
-    {},
-)
+    {"indent": 1}, {"indent": 1, "ensure_ascii": False}, {"indent": "\t", "ensure_ascii": False},
+    {"separators": (",", ":")}, {},
+)  # fmt: skip
 
 
 def put(root: Path, content: Any, **way: Any) -> bytes:

@@ -83,8 +83,7 @@ READ = (
     Row("negative offset", {"f": b"a\nb\n"}, "Read f offset=-5", "1\ta\n2\tb"),
     Row("empty, with an offset", {"f": b""}, "Read f offset=7", "(f is empty)"),
     Row("folder", {"d/x": b""}, "Read d", "d is a folder: use LS to list it."),
-    Row("pipe", {"p": os.mkfifo}, "Read p", "p is not a regular file."),
-    Row("socket", {"s": sock}, "Read s", "!"),
+    Row("pipe", {"p": os.mkfifo}, "Read p", "p is not a regular file."), Row("socket", {"s": sock}, "Read s", "!"),
     Row("device by a link", {"z": link("/dev/zero")}, "Read z", "leads outside"),
     Row("link to a link", {"a": link("b"), "b": link("c"), "c": b"x\n"}, "Read a", "1\tx"),
     Row("link in a circle", {"a": link("b"), "b": link("a")}, "Read a", "!"),
@@ -97,7 +96,7 @@ READ = (
     Row("name that is too long", {}, "Read " + "n" * 256, "!"),
     Row("path below a file", {"f": b"x"}, "Read f/g", "does not exist"),
     Row("picture by its name alone", {"a.png": b"text\n"}, "Read a.png", "1\ttext"),
-)
+)  # fmt: skip
 
 WRITE = (
     Row("edit at mixed ends", {"f": MIXED}, "Edit f d=>e", "1 replacement", {"f": b"a\nb\r\nc\re\n"}),
@@ -124,10 +123,7 @@ WRITE = (
     Row("edit of a read-only file", {"f": mode(0o400)}, "Edit f old=>new", "1 repl", {"f": b"new\n"}),
     Row("edit with special signs", {"f": b"a$1\\n&\n"}, "Edit f $1\\n=>\\0$&", "1 repl", {"f": b"a\\0$&&\n"}),
     Row(
-        "edit breaks a hard link",
-        {"f": b"a\n", "h": hard_link("f")},
-        "Edit f a=>b",
-        "1 repl",
+        "edit breaks a hard link", {"f": b"a\n", "h": hard_link("f")}, "Edit f a=>b", "1 repl",
         {"f": b"b\n", "h": b"a\n"},
     ),
     Row("all edits", {"f": b"a b\n"}, "MultiEdit f a=>x|b=>y", "2 repl", {"f": b"x y\n"}),
@@ -146,7 +142,7 @@ WRITE = (
     Row("write a name with a newline", {}, "Write two\nlines x", "Created", {"two\nlines": b"x"}),
     Row("write a name that is no UTF-8", {}, "Write \udcff x", "Created \ufffd", {"\udcff": b"x"}),
     Row("write a name that is too long", {}, "Write " + "n" * 256 + " x", "!"),
-)
+)  # fmt: skip
 
 SEARCH = (
     Row("ls of a pipe and links", {"p": os.mkfifo, "l": link("/etc"), "x": b""}, "LS .", "l -> /etc\np\nx"),
@@ -167,8 +163,7 @@ SEARCH = (
     Row("glob with braces escaped", NAMES, "Glob \\{b\\}.py", "{b}.py"),
     Row("glob with a class", NAMES, "Glob [ab].py", "a.py\nb.py"),
     Row("glob with a negated class", NAMES, "Glob [!ab].py", "No files found"),
-    Row("glob with a space", NAMES, "Glob s p.py", "s p.py"),
-    Row("glob with a dash", NAMES, "Glob -c.py", "-c.py"),
+    Row("glob with a space", NAMES, "Glob s p.py", "s p.py"), Row("glob with a dash", NAMES, "Glob -c.py", "-c.py"),
     Row("glob with a bang", NAMES, "Glob !a.py", "No files found"),
     Row("glob of a name that is no UTF-8", {"\udcff.py": b""}, "Glob *.py", '"\\udcff.py"'),
     Row("grep for names", WORLD, "Grep needle", "a.py\nb.ts\nd/c.md"),
@@ -178,9 +173,7 @@ SEARCH = (
     Row("grep by glob", WORLD, "Grep needle glob=**/d/*", "d/c.md"),
     Row("grep without case", WORLD, "Grep needle -i=1 glob=*.ts output_mode=content", "b.ts:1:needle\nb.ts:2:NEEDLE"),
     Row(
-        "grep with lines before",
-        WORLD,
-        "Grep return -B=1 output_mode=content",
+        "grep with lines before", WORLD, "Grep return -B=1 output_mode=content",
         "a.py-7-def f():\na.py:8:    return needle",
     ),
     Row("grep over lines", WORLD, "Grep class.A:\\s+needle multiline=1", "a.py"),
@@ -198,7 +191,7 @@ SEARCH = (
     Row("grep of a pipe", {"p": os.mkfifo, "f": b"needle\n"}, "Grep needle", "f"),
     Row("grep in a pipe", {"p": os.mkfifo}, "Grep needle path=p", "p is not a regular file."),
     Row("grep of a circle of links", {"d/up": link(".."), "d/f": b"needle\n"}, "Grep needle", "d/f"),
-)
+)  # fmt: skip
 CHANGING = frozenset({"Edit", "MultiEdit", "Write"})
 ROWS = (*READ, *WRITE, *SEARCH)
 

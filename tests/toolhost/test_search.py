@@ -11,17 +11,11 @@ from tests.rows import every_row
 from tests.toolhost.client import Client
 
 TREE = {
-    "src/a.py": "import os\nneedle = 1\nlast\n",
-    "src/deep/b.py": "Needle\n",
-    "src/deep/c.ts": "needle needle\nneedle\n",
-    "src/.hidden/d.py": "x\n",
-    "top.py": "start\nend\n",
-    "with space.txt": "needle\n",
-    ".git/config.py": "needle\n",
-    "ignored/e.py": "needle\n",
-    ".gitignore": "ignored/\n",
+    "src/a.py": "import os\nneedle = 1\nlast\n", "src/deep/b.py": "Needle\n",
+    "src/deep/c.ts": "needle needle\nneedle\n", "src/.hidden/d.py": "x\n", "top.py": "start\nend\n",
+    "with space.txt": "needle\n", ".git/config.py": "needle\n", "ignored/e.py": "needle\n", ".gitignore": "ignored/\n",
     ".git/HEAD": "",
-}
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -74,17 +74,10 @@ def approved(
     classes: Further = (),
 ) -> ApprovedPlan:
     document = PlanDocument(
-        repository=RepositoryId(1),
-        thread=ThreadNumber(1),
-        plan=1,
-        base=base,
-        markdown="do it",
-        contract=Contract(scope=scope, dependencies=dependencies, classes=classes),
-        tier="normal",
-        budget_usd=1.0,
-        expires=NOW + timedelta(days=1),
-        tree=tree,
-    )
+        repository=RepositoryId(1), thread=ThreadNumber(1), plan=1, base=base, markdown="do it",
+        contract=Contract(scope=scope, dependencies=dependencies, classes=classes), tier="normal", budget_usd=1.0,
+        expires=NOW + timedelta(days=1), tree=tree,
+    )  # fmt: skip
     word = Candidate(Actor(5, "p"), Way.TERMINAL, Opinion.APPROVE, NOW + timedelta(seconds=1), Role.ADMIN)
     _, plan = prove(document, Snapshot(ShownPlan(NOW), (word,)), Policy(), NOW + timedelta(seconds=2))
     assert plan is not None

@@ -41,14 +41,10 @@ def attackers_machine(folder: Path) -> Iterator[dict[str, str]]:
         for listening in (tcp, named, abstract):
             listening.listen(16)
         yield {
-            "SECRET": str(secret),
-            "SOCKET": str(folder / "socket"),
-            "ABSTRACT": f"{folder}/abstract",
-            "SHARED": str(shared),
-            "PORT": str(tcp.getsockname()[1]),
-            "PARENT": str(os.getpid()),
+            "SECRET": str(secret), "SOCKET": str(folder / "socket"), "ABSTRACT": f"{folder}/abstract",
+            "SHARED": str(shared), "PORT": str(tcp.getsockname()[1]), "PARENT": str(os.getpid()),
             "HOSTNAME": socket.gethostname(),
-        }
+        }  # fmt: skip
     shared.unlink()
 
 
@@ -111,14 +107,9 @@ _CLONE = "(56, 220)"
 _IOCTL = "(16, 29)"
 _PERSONALITY = "(135, 92)"
 _NAMESPACES = {
-    "user": 0x10000000,
-    "mount": 0x00020000,
-    "network": 0x40000000,
-    "process": 0x20000000,
-    "name": 0x04000000,
-    "message": 0x08000000,
-    "group": 0x02000000,
-}
+    "user": 0x10000000, "mount": 0x00020000, "network": 0x40000000, "process": 0x20000000, "name": 0x04000000,
+    "message": 0x08000000, "group": 0x02000000,
+}  # fmt: skip
 _UNSHARES = {f"new {name} namespace": f"libc.unshare({flag}) == 0" for name, flag in _NAMESPACES.items()}
 _CLONES = {
     f"child in a new {name} namespace": f"call({_CLONE}, {flag | 17}, 0, 0, 0, 0) == 0"
@@ -170,48 +161,36 @@ _READS = {
     "+parent's root": "opened('/proc/@PARENT@/root@SECRET@', os.O_RDONLY)",
     "+parent is alive": "did(os.kill, @PARENT@, 0)",
     "+parent's descriptor by pidfd": "call((434, 434), @PARENT@, 0) == 0",
-    "first process's memory": "held('/proc/1/mem', 'x')",
-    "first process's maps": "held('/proc/1/maps', '-')",
+    "first process's memory": "held('/proc/1/mem', 'x')", "first process's maps": "held('/proc/1/maps', '-')",
     "first process's environment": "held('/proc/1/environ', '=')",
     "first process's descriptors": "any(did(os.readlink, f'/proc/1/fd/{n}') for n in range(12))",
     "first process's folder": "did(os.listdir, '/proc/1/cwd')",
     "first process's root": "did(os.listdir, '/proc/1/root')",
-    "first process's program": "did(os.readlink, '/proc/1/exe')",
-    "first process's stack": "held('/proc/1/stack', '[')",
+    "first process's program": "did(os.readlink, '/proc/1/exe')", "first process's stack": "held('/proc/1/stack', '[')",
     "first process's calls": "held('/proc/1/syscall', ' ')",
     "first process's mapped files": "did(os.listdir, '/proc/1/map_files')",
     "first process's descriptor by pidfd": "call((438, 438), os.pidfd_open(1), 0, 0) == 0",
     "+secret beside": f"held('@SECRET@', '{CANARY}')",
     "+secret by a link": f"sh('cd /tmp && ln -sfn @SECRET@ plangate-l && grep -q {CANARY} plangate-l')",
     "+secret by a hard link": "did(os.link, '@SECRET@', '@SECRET@.hard')",
-    "+secret by a race of links": (
-        f"sh('cd /tmp; mkdir -p plangate-r; for i in $(seq 40); do ln -sfn @SECRET@ plangate-r/x; "
-        f"grep -qs {CANARY} plangate-r/x && exit 0; done; exit 1')"
-    ),
-    "+secret by dots": f"held('@CHECKOUT@/../secret', '{CANARY}')",
-    "+shared memory": f"held('@SHARED@', '{CANARY}')",
-    "+machine's name": "os.uname().nodename == '@HOSTNAME@'",
-    "+variable data": "os.path.exists('/var')",
-    "+daemons' sockets": "os.path.exists('/run')",
-    "+kernel's file system": "os.path.exists('/sys/kernel')",
-    "+own environment": "'ANTHROPIC_API_KEY' in os.environ",
-    "password hashes": "opened('/etc/shadow', os.O_RDONLY)",
+    "+secret by a race of links": f"sh('cd /tmp; mkdir -p plangate-r; for i in $(seq 40); do "
+        f"ln -sfn @SECRET@ plangate-r/x; grep -qs {CANARY} plangate-r/x && exit 0; done; exit 1')",
+    "+secret by dots": f"held('@CHECKOUT@/../secret', '{CANARY}')", "+shared memory": f"held('@SHARED@', '{CANARY}')",
+    "+machine's name": "os.uname().nodename == '@HOSTNAME@'", "+variable data": "os.path.exists('/var')",
+    "+daemons' sockets": "os.path.exists('/run')", "+kernel's file system": "os.path.exists('/sys/kernel')",
+    "+own environment": "'ANTHROPIC_API_KEY' in os.environ", "password hashes": "opened('/etc/shadow', os.O_RDONLY)",
     "disks": "any(opened('/dev/' + name, os.O_RDONLY) for name in ('sda', 'vda', 'nvme0n1', 'mem', 'kmem', 'port'))",
     "kernel's messages": "opened('/dev/kmsg', os.O_RDONLY | os.O_NONBLOCK)",
-    "terminal": "opened('/dev/tty', os.O_RDWR)",
-    "virtual machines": "opened('/dev/kvm', os.O_RDWR)",
-    "fuse": "opened('/dev/fuse', os.O_RDWR)",
-    "tunnels": "opened('/dev/net/tun', os.O_RDWR)",
-    "loop devices": "opened('/dev/loop-control', os.O_RDWR)",
-    "input devices": "os.path.exists('/dev/input')",
+    "terminal": "opened('/dev/tty', os.O_RDWR)", "virtual machines": "opened('/dev/kvm', os.O_RDWR)",
+    "fuse": "opened('/dev/fuse', os.O_RDWR)", "tunnels": "opened('/dev/net/tun', os.O_RDWR)",
+    "loop devices": "opened('/dev/loop-control', os.O_RDWR)", "input devices": "os.path.exists('/dev/input')",
     "control groups": "os.path.exists('/sys/fs/cgroup')",
     "release agent": "opened('/sys/fs/cgroup/release_agent', os.O_WRONLY)",
     "debugging files": "os.path.exists('/sys/kernel/debug/tracing')",
-    "strange descriptors": (
-        "any(int(n) > 9 and os.readlink(f'/proc/self/fd/{n}')[:1] == '/' for n in os.listdir('/proc/self/fd'))"
-    ),
+    "strange descriptors": "any(int(n) > 9 and os.readlink(f'/proc/self/fd/{n}')[:1] == '/' for n in "
+        "os.listdir('/proc/self/fd'))",
     "keys of the session": "b'keyring' in open('/proc/keys', 'rb').read() and call((250, 219), 0, -3, 0, 0) == 0",
-}
+}  # fmt: skip
 _SOCKETS = {
     "+loopback of the machine": "connected(socket.AF_INET, ('127.0.0.1', @PORT@))",
     "+named socket": "connected(socket.AF_UNIX, '@SOCKET@')",

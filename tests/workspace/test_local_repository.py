@@ -151,18 +151,9 @@ async def test_a_strange_path_is_only_a_name(tmp_path: Path) -> None:
 
 
 PIPES = (
-    ".gitignore",
-    ".gitattributes",
-    "nested/.git/HEAD",
-    ".git/commondir",
-    ".git/config",
-    ".git/index",
-    ".git/info/exclude",
-    ".git/objects/info/alternates",
-    ".git/packed-refs",
-    ".git/refs/heads/other",
-    ".git/shallow",
-)
+    ".gitignore", ".gitattributes", "nested/.git/HEAD", ".git/commondir", ".git/config", ".git/index",
+    ".git/info/exclude", ".git/objects/info/alternates", ".git/packed-refs", ".git/refs/heads/other", ".git/shallow",
+)  # fmt: skip
 
 
 def put_pipe(path: Path) -> None:

@@ -56,11 +56,8 @@ async def test_modes_and_links_are_kept_and_setuid_is_not(workspace: GitWorkspac
     listed = repository.git("ls-tree", "-r", published.branch).splitlines()
     modes = {line.split("\t")[1]: line.split()[0] for line in listed}
     assert (modes["tool"], modes["run.sh"], modes["src/inner"], modes["link"]) == (
-        "100755",
-        "100644",
-        "120000",
-        "100644",
-    )
+        "100755", "100644", "120000", "100644",
+    )  # fmt: skip
 
 
 async def test_a_folder_and_a_file_may_change_places(workspace: GitWorkspace, repository: Repository) -> None:
@@ -172,16 +169,10 @@ async def test_a_large_file_of_the_base_may_stay(workspace: GitWorkspace, reposi
 
 
 SCOPES: tuple[tuple[tuple[str, ...], str, bool], ...] = (
-    ((), "src/a.py", True),
-    ((), "CLAUDE.md", False),
-    ((), ".github/workflows/ci.yml", False),
-    ((), ".GitHub/Workflows/ci.yml", False),
-    ((), "pyproject.toml", False),
-    (("src/**",), "src/a.py", True),
-    (("src/**",), "docs/x.md", False),
-    (("**",), "CLAUDE.md", False),
-    (("CLAUDE.md",), "CLAUDE.md", True),
-)
+    ((), "src/a.py", True), ((), "CLAUDE.md", False), ((), ".github/workflows/ci.yml", False),
+    ((), ".GitHub/Workflows/ci.yml", False), ((), "pyproject.toml", False), (("src/**",), "src/a.py", True),
+    (("src/**",), "docs/x.md", False), (("**",), "CLAUDE.md", False), (("CLAUDE.md",), "CLAUDE.md", True),
+)  # fmt: skip
 
 
 @pytest.mark.req("G4")
@@ -239,18 +230,10 @@ async def test_sandboxes_are_ended_first(workspace: GitWorkspace, repository: Re
 
 
 BAD_ORDERS = (
-    order(branch="-x"),
-    order(branch="a..b"),
-    order(branch="a/"),
-    order(branch="a.lock"),
-    order(branch="a b"),
-    order(branch="+a:b"),
-    order(branch="a\nb"),
-    order(message=" "),
-    order(message="a\0b"),
-    order(requester="x"),
+    order(branch="-x"), order(branch="a..b"), order(branch="a/"), order(branch="a.lock"), order(branch="a b"),
+    order(branch="+a:b"), order(branch="a\nb"), order(message=" "), order(message="a\0b"), order(requester="x"),
     order(requester="A <a@b>\nSigned-off-by: C <c@d>"),
-)
+)  # fmt: skip
 
 
 @pytest.mark.req("G3")

@@ -50,15 +50,14 @@ OUTSIDE: Final = {
     "a commit on another branch": (f"git checkout -qb x; echo more >> README.md; {OWN} commit -qam x", "README.md"),
     "a file that git is told to ignore": ("echo x > c.py; mkdir -p .git/info; echo c.py > .git/info/exclude", "c.py"),
     "a file that git takes for unchanged": (
-        "git update-index --assume-unchanged README.md; echo x >> README.md",
-        "README.md",
+        "git update-index --assume-unchanged README.md; echo x >> README.md", "README.md",
     ),
     "a file that git skips": ("git update-index --skip-worktree README.md; echo x >> README.md", "README.md"),
     "objects that git takes for others": (
         "git replace $(git rev-parse HEAD:README.md) $(echo x | git hash-object -w --stdin); echo x > README.md",
         "README.md",
     ),
-}
+}  # fmt: skip
 """What each changes beside the plan's file."""
 UNALLOWED: Final = {
     "its own file in another case": ("echo x > src/A.py", "is the same name on other systems"),
@@ -144,14 +143,11 @@ def moved_plain(tree: Path) -> None:
 
 
 PLAIN_BLOBS: dict[str, tuple[Work, str]] = {
-    "changed": (write(data__a_dot_bin="plain"), "data/a.bin"),
-    "added": (write(new_dot_bin="plain"), "new.bin"),
-    "pointer to nothing": (write(new_dot_bin=FORGED), "new.bin"),
-    "plain file moved": (moved_plain, "readme.bin"),
-    "rules of the base": (rules_taken_away, "data/a.bin"),
-    "rules of the work, by a macro": (by_a_macro, "new.dat"),
+    "changed": (write(data__a_dot_bin="plain"), "data/a.bin"), "added": (write(new_dot_bin="plain"), "new.bin"),
+    "pointer to nothing": (write(new_dot_bin=FORGED), "new.bin"), "plain file moved": (moved_plain, "readme.bin"),
+    "rules of the base": (rules_taken_away, "data/a.bin"), "rules of the work, by a macro": (by_a_macro, "new.dat"),
     "rules of the work, in a folder": (by_rules_of_a_folder, "src/.gitattributes"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.req("G3")
@@ -181,16 +177,13 @@ def pointer_linked(tree: Path) -> None:
 
 
 POINTERS: dict[str, tuple[Work, tuple[str, ...]]] = {
-    "left alone": (write(new="x"), ("new",)),
-    "moved": (pointer_moved, ("b.bin", "data/a.bin")),
-    "made a program": (made_a_program, ("data/a.bin",)),
-    "removed": (pointer_removed, ("data/a.bin",)),
+    "left alone": (write(new="x"), ("new",)), "moved": (pointer_moved, ("b.bin", "data/a.bin")),
+    "made a program": (made_a_program, ("data/a.bin",)), "removed": (pointer_removed, ("data/a.bin",)),
     "a link": (pointer_linked, ("b.bin",)),
     "another filter": (
-        write(_dot_gitattributes=f"{RULES}*.py filter=black\n", b_dot_py="x"),
-        (".gitattributes", "b.py"),
+        write(_dot_gitattributes=f"{RULES}*.py filter=black\n", b_dot_py="x"), (".gitattributes", "b.py"),
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", POINTERS)
@@ -234,15 +227,11 @@ def delete_entry(tree: Path) -> None:
 
 CHANGED, REMOVED = "lib/mod: files in this submodule were changed", "lib/mod: this submodule was removed"
 LOSSES: tuple[tuple[Callable[[Path], object], str], ...] = (
-    (write(lib__mod__x="x"), CHANGED),
-    (lambda tree: (tree / "lib/mod/folder").mkdir(), CHANGED),
-    (replace_by_file, CHANGED),
-    (lambda tree: (tree / "lib/mod").rmdir(), REMOVED),
-    (lambda tree: Repository(tree).git("rm", "-q", "lib/mod"), REMOVED),
-    (remove_entry, REMOVED),
-    (delete_entry, REMOVED),
-    (hide_entries, REMOVED),
-)
+    (write(lib__mod__x="x"), CHANGED), (lambda tree: (tree / "lib/mod/folder").mkdir(), CHANGED),
+    (replace_by_file, CHANGED), (lambda tree: (tree / "lib/mod").rmdir(), REMOVED),
+    (lambda tree: Repository(tree).git("rm", "-q", "lib/mod"), REMOVED), (remove_entry, REMOVED),
+    (delete_entry, REMOVED), (hide_entries, REMOVED),
+)  # fmt: skip
 
 
 @pytest.mark.req("G1")

@@ -134,26 +134,12 @@ def test_a_key_of_the_session_is_seen_unless_it_was_left(how: str, found: str) -
 
 
 SHOWN = (
-    ("/home/me/proj", "/home/me/proj"),
-    ("/tmp/x/repo", "/tmp/x/repo"),
-    ("/srv/./a/../repo", "/srv/repo"),
-    ("/", FALLBACK),
-    ("/tmp", FALLBACK),
-    ("/tmp/home", FALLBACK),
-    ("/usr/src/x", FALLBACK),
-    ("/etc", FALLBACK),
-    ("/etc/x", FALLBACK),
-    ("/proc/self", FALLBACK),
-    ("/dev/shm/x", FALLBACK),
-    ("/lib/x", FALLBACK),
-    ("/opt", FALLBACK),
-    ("/opt/plangate/x", FALLBACK),
-    ("/root", FALLBACK),
-    ("relative", FALLBACK),
-    (sys.base_prefix, FALLBACK),
-    (f"{sys.base_prefix}/lib", FALLBACK),
-    ("/data", FALLBACK),
-)
+    ("/home/me/proj", "/home/me/proj"), ("/tmp/x/repo", "/tmp/x/repo"), ("/srv/./a/../repo", "/srv/repo"),
+    ("/", FALLBACK), ("/tmp", FALLBACK), ("/tmp/home", FALLBACK), ("/usr/src/x", FALLBACK), ("/etc", FALLBACK),
+    ("/etc/x", FALLBACK), ("/proc/self", FALLBACK), ("/dev/shm/x", FALLBACK), ("/lib/x", FALLBACK), ("/opt", FALLBACK),
+    ("/opt/plangate/x", FALLBACK), ("/root", FALLBACK), ("relative", FALLBACK), (sys.base_prefix, FALLBACK),
+    (f"{sys.base_prefix}/lib", FALLBACK), ("/data", FALLBACK),
+)  # fmt: skip
 
 
 @every_row(("path", "shown"), SHOWN)

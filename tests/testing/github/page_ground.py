@@ -40,23 +40,15 @@ Orders of exactly 50 pay for shipping: `parcel/shipping.py` compares with `>`.
 <!-- plangate:1 plan 1 1 9f8e KEYID MAC -->
 """
 PAYLOADS = (
-    "<script>window.hit=1</script>",
-    "<img src=x onerror=window.hit=1>",
-    '"><svg onload=window.hit=1>',
-    "</textarea></article></main><script>window.hit=1</script>",
-    "[x](javascript:window.hit=1)",
-    "![x](javascript:window.hit=1)",
-    '[x](https://a.b "\\" onmouseover=window.hit=1")',
-    "<details open ontoggle=window.hit=1>",
-    "</details></details></div><summary onclick=window.hit=1>",
-    '```" onclick=window.hit=1\n<script>window.hit=1</script>\n```',
-    "<!-- <script>window.hit=1</script>",
-    '- [ ] " onfocus=window.hit=1 autofocus x="',
-    "|a|\n|:-:|\n|<script>window.hit=1</script>|",
+    "<script>window.hit=1</script>", "<img src=x onerror=window.hit=1>", '"><svg onload=window.hit=1>',
+    "</textarea></article></main><script>window.hit=1</script>", "[x](javascript:window.hit=1)",
+    "![x](javascript:window.hit=1)", '[x](https://a.b "\\" onmouseover=window.hit=1")',
+    "<details open ontoggle=window.hit=1>", "</details></details></div><summary onclick=window.hit=1>",
+    '```" onclick=window.hit=1\n<script>window.hit=1</script>\n```', "<!-- <script>window.hit=1</script>",
+    '- [ ] " onfocus=window.hit=1 autofocus x="', "|a|\n|:-:|\n|<script>window.hit=1</script>|",
     "https://a.b/\"onclick=window.hit=1 and <https://a.b/'onclick=1>",
-    "<iframe srcdoc='<script>parent.hit=1</script>'>",
-    "<style>*{display:none}</style><base href=//evil.example>",
-)
+    "<iframe srcdoc='<script>parent.hit=1</script>'>", "<style>*{display:none}</style><base href=//evil.example>",
+)  # fmt: skip
 EVERYTHING = "\n\n".join(PAYLOADS)
 
 

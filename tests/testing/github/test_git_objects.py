@@ -12,16 +12,11 @@ from bot.testing.github.git_objects import ABSENT, CommitText, LeftToGitError, w
 BY = CommitSignature("Ada", "ada@example.com", datetime(2026, 1, 2, tzinfo=UTC))
 FIRST = {"README.md": "# Hi\n", "src/a.py": "a\n", "src/b.py": "b\n", "src.txt": "x", "docs/deep/x": "1" * 5000}
 CHANGES: tuple[Mapping[str, str | bytes | None], ...] = (
-    {},
-    {"new/folder/file": b"\0\1\2", "src/a.py": "changed\n"},
-    {"docs/deep/x": None},
-    {"docs": None, "src/b.py": None},
-    {"src": "a file now"},
-    {"README.md/x": "in a folder now"},
+    {}, {"new/folder/file": b"\0\1\2", "src/a.py": "changed\n"}, {"docs/deep/x": None},
+    {"docs": None, "src/b.py": None}, {"src": "a file now"}, {"README.md/x": "in a folder now"},
     {"README.md/x": None, "missing": None, "none/here": None},
-    {"with blank.txt": "x", ".github/workflows/ci.yml": "on: push\n", "a-b": "", "a.b": ""},
-    dict.fromkeys(FIRST),
-)
+    {"with blank.txt": "x", ".github/workflows/ci.yml": "on: push\n", "a-b": "", "a.b": ""}, dict.fromkeys(FIRST),
+)  # fmt: skip
 
 SIGNED = (
     "tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n"

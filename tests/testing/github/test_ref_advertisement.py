@@ -68,26 +68,15 @@ def request(*arguments: str) -> bytes:
 
 
 REQUESTS = (
-    request(),
-    request(*ALL),
-    request("peel"),
-    request("symrefs"),
-    request(*ALL, "ref-prefix HEAD"),
+    request(), request(*ALL), request("peel"), request("symrefs"), request(*ALL, "ref-prefix HEAD"),
     request(*ALL, "ref-prefix refs/heads/", "ref-prefix refs/tags/t"),
-    request("peel", "ref-prefix refs/pull", "ref-prefix refs/none"),
-    lines("command=ls-refs", "0000"),
-)
+    request("peel", "ref-prefix refs/pull", "ref-prefix refs/none"), lines("command=ls-refs", "0000"),
+)  # fmt: skip
 OTHERS = (
-    b"",
-    b"0000",
-    b"zzzz",
-    lines("command=fetch", "0001", "0000"),
-    request("everything"),
-    lines("command=ls-refs", "object-format=sha256", "0001", "0000"),
-    lines("command=ls-refs", "0001", "0001", "0000"),
-    lines("command=ls-refs", "0001", "peel"),
-    request() + request(),
-)
+    b"", b"0000", b"zzzz", lines("command=fetch", "0001", "0000"), request("everything"),
+    lines("command=ls-refs", "object-format=sha256", "0001", "0000"), lines("command=ls-refs", "0001", "0001", "0000"),
+    lines("command=ls-refs", "0001", "peel"), request() + request(),
+)  # fmt: skip
 
 
 @pytest.fixture

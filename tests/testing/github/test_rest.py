@@ -14,12 +14,9 @@ def test_pygithub_works_unchanged(ground: Ground) -> None:
     from github import Auth, Github
 
     hub = Github(
-        base_url=ground.github.api_url,
-        auth=Auth.Token(ground.token),
-        retry=None,
-        seconds_between_requests=0,
+        base_url=ground.github.api_url, auth=Auth.Token(ground.token), retry=None, seconds_between_requests=0,
         seconds_between_writes=0,
-    )
+    )  # fmt: skip
     repo = hub.get_repo(NAME)
     issue = repo.create_issue("Broken", body="Please", labels=["bug"])
     comment = issue.create_comment("Plan")

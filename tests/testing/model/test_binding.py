@@ -42,12 +42,9 @@ def policy(request: ModelRequest) -> Any:
 def conversation(api: Any, model: str = OPUS) -> Body:
     """A request with three turns of thinking and calls in it, as a loop would send it next."""
     body: Body = {
-        "model": model,
-        "max_tokens": 999,
-        "system": "s",
-        "tools": [READ],
+        "model": model, "max_tokens": 999, "system": "s", "tools": [READ],
         "messages": [{"role": "user", "content": [{"type": "text", "text": "Go"}]}],
-    }
+    }  # fmt: skip
     for _ in range(3):
         content = api.send(body)["content"]
         result = {"type": "tool_result", "tool_use_id": content[-1]["id"], "content": "x"}

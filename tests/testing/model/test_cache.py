@@ -72,12 +72,9 @@ def test_the_key_has_all_that_shapes_a_prompt(api: Any, changed: str) -> None:
     haiku = "claude-haiku-5-5"
     same: dict[str, Any] = {"model": haiku, "system": [block("s")], "tools": tools[:1]}
     others: dict[str, dict[str, Any]] = {
-        "system": {"system": [block("t")]},
-        "tools": {"tools": tools},
-        "model": {"model": OPUS},
-        "effort": {"output_config": {"effort": "low"}},
-        "thinking": {"thinking": {"type": "disabled"}},
-    }
+        "system": {"system": [block("t")]}, "tools": {"tools": tools}, "model": {"model": OPUS},
+        "effort": {"output_config": {"effort": "low"}}, "thinking": {"thinking": {"type": "disabled"}},
+    }  # fmt: skip
     messages = [user(long("a", **MARK))]
     assert asked(api, messages, **same)[0] > 0
     assert asked(api, messages, **same)[1] > 0

@@ -18,10 +18,7 @@ def request(**body: Any) -> ModelRequest:
 
 def test_a_policy_sees_texts_calls_and_results() -> None:
     seen = request(
-        model="m",
-        max_tokens=7,
-        stream=True,
-        system=[{"type": "text", "text": "one"}, {"type": "text", "text": "two"}],
+        model="m", max_tokens=7, stream=True, system=[{"type": "text", "text": "one"}, {"type": "text", "text": "two"}],
         tools=[{"name": "Read"}, {"type": "web_search_20260318", "name": "web_search"}],
         output_config={"effort": "low"},
         messages=[
@@ -40,7 +37,7 @@ def test_a_policy_sees_texts_calls_and_results() -> None:
                 "content": [{"type": "tool_result", "tool_use_id": "b", "content": "no", "is_error": True}],
             },
         ],
-    )
+    )  # fmt: skip
     assert (seen.model, seen.max_tokens, seen.stream, seen.system, seen.effort) == ("m", 7, True, "one\ntwo", "low")
     assert seen.tools == ("Read", "web_search")
     assert (seen.has_tool("Read"), seen.has_tool("Write")) == (True, False)
@@ -78,12 +75,10 @@ def test_a_sequence_ends_with_an_error() -> None:
 @pytest.mark.req("M12")
 def test_each_kind_of_token_has_its_price() -> None:
     usage = {
-        "input_tokens": 1000,
-        "output_tokens": 2000,
-        "cache_read_input_tokens": 10_000,
+        "input_tokens": 1000, "output_tokens": 2000, "cache_read_input_tokens": 10_000,
         "cache_creation_input_tokens": 3000,
         "cache_creation": {"ephemeral_5m_input_tokens": 1000, "ephemeral_1h_input_tokens": 2000},
-    }
+    }  # fmt: skip
     assert cost_usd("claude-opus-5-5", usage) == pytest.approx((4 + 40 + 2 + 5 + 16) / 1000)
     plain = {"input_tokens": 100_000, "output_tokens": 0}
     assert cost_usd("claude-haiku-5-5", plain) == pytest.approx(0.01)

@@ -493,9 +493,7 @@ STRICT = {
     "additionalProperties": False,
 }
 WHOLE: dict[str, Any] = {
-    "model": "claude-opus-5-5",
-    "max_tokens": 100,
-    "system": [{"type": "text", "text": "s", "cache_control": MARK}],
+    "model": "claude-opus-5-5", "max_tokens": 100, "system": [{"type": "text", "text": "s", "cache_control": MARK}],
     "tools": [{"name": "Read", "description": "d", "strict": True, "input_schema": STRICT}],
     "thinking": {"type": "adaptive", "display": "summarized"},
     "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": STRICT}},
@@ -508,7 +506,7 @@ WHOLE: dict[str, Any] = {
             "content": [{"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "x"}]}],
         },
     ],
-}
+}  # fmt: skip
 ODD: st.SearchStrategy[Any] = st.sampled_from(
     [None, 0, -1, 1.5, True, "", "x", [], {}, [None], ["x"], [{}], {"type": "x"}, [{"type": 3}], [[]]]
 )

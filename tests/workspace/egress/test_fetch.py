@@ -23,22 +23,15 @@ def moved(to: str) -> bytes:
 
 
 PAGES = {
-    "/html": ok(HTML.encode(), "text/html; charset=utf-8"),
-    "/text": ok(b"plain"),
+    "/html": ok(HTML.encode(), "text/html; charset=utf-8"), "/text": ok(b"plain"),
     "/latin": ok("Häuser".encode("latin-1"), "text/plain; charset=ISO-8859-1"),
-    "/wrong": ok(b"\xff\xfe\x00H\x1b[31m", "text/plain; charset=nonsense"),
-    "/hides": ok("a\ufe01\U000e0101b".encode()),
-    "/near": moved("/text"),
-    "/far": moved("https://files.example.org/text"),
+    "/wrong": ok(b"\xff\xfe\x00H\x1b[31m", "text/plain; charset=nonsense"), "/hides": ok("a\ufe01\U000e0101b".encode()),
+    "/near": moved("/text"), "/far": moved("https://files.example.org/text"),
     "/metadata": moved("http://169.254.169.254/latest/meta-data/"),
-    "/hidden": moved("https://docs.example.org@169.254.169.254/"),
-    "/loopback": moved("https://127.0.0.1/"),
-    "/loop": moved("/loop"),
-    "/picture": ok(b"\x89PNG", "image/png"),
-    "/untyped": ok(b"x", ""),
+    "/hidden": moved("https://docs.example.org@169.254.169.254/"), "/loopback": moved("https://127.0.0.1/"),
+    "/loop": moved("/loop"), "/picture": ok(b"\x89PNG", "image/png"), "/untyped": ok(b"x", ""),
     "/bomb": ok(gzip.compress(b"0" * 2 * LONGEST), "text/plain", "Content-Encoding: gzip"),
-    "/error": b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n",
-    "/noise": b"\0\1\2" * 1000,
+    "/error": b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", "/noise": b"\0\1\2" * 1000,
     "/head": b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
     "/endless": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 99999999\r\n\r\n"
     + b"a" * (LONGEST + 9),
@@ -48,7 +41,7 @@ PAGES = {
     + (b"a" * (1 << 20) + b"\r\n100000\r\n") * 8,
     "/torn": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 99\r\n\r\nabc",
     "/deep": ok(b"<div>" * 20_000 + b"x", "text/html"),
-}
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -171,24 +164,17 @@ ASSET: Final = "/user-attachments/assets/00000000-0000-4000-8000-000000000000"
 
 
 PICTURES: Final[Mapping[str, bytes]] = {
-    "/1/2.png?jwt=x.y.z": ok(b"picture", "image/png"),
-    ASSET: moved(f"https://{BUCKET}/1/2?X-Amz-Expires=300"),
-    "/1/2?X-Amz-Expires=300": ok(b"stored", "image/png"),
-    KEPT: ok(b"own", "image/png"),
-    "/most": ok(b"x" * LARGEST),
+    "/1/2.png?jwt=x.y.z": ok(b"picture", "image/png"), ASSET: moved(f"https://{BUCKET}/1/2?X-Amz-Expires=300"),
+    "/1/2?X-Amz-Expires=300": ok(b"stored", "image/png"), KEPT: ok(b"own", "image/png"), "/most": ok(b"x" * LARGEST),
     "/large": ok(b"x" * (LARGEST + 1)),
     "/endless": b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n" + b"x" * (LARGEST + 9),
     "/torn": b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nabc",
     "/packed": ok(gzip.compress(b"x" * 9_000_000), "image/png", "Content-Encoding: gzip"),
-    "/gone": b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
-    "/noise": b"\0\1\2" * 1000,
-    "/loop": moved("/loop"),
-    "/loopback": moved("https://127.0.0.1/x"),
-    "/metadata": moved("http://169.254.169.254/latest/meta-data/"),
-    "/elsewhere": moved("https://evil.example.net/x"),
-    "/page": moved("https://github.com/acme/pocket"),
-    "/plain": moved(f"http://{SIGNED}/most"),
-}
+    "/gone": b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "/noise": b"\0\1\2" * 1000,
+    "/loop": moved("/loop"), "/loopback": moved("https://127.0.0.1/x"),
+    "/metadata": moved("http://169.254.169.254/latest/meta-data/"), "/elsewhere": moved("https://evil.example.net/x"),
+    "/page": moved("https://github.com/acme/pocket"), "/plain": moved(f"http://{SIGNED}/most"),
+}  # fmt: skip
 
 
 @pytest.fixture

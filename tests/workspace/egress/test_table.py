@@ -59,11 +59,13 @@ def _spellings(address: str) -> list[str]:
 
 HOSTS = [
     *itertools.chain.from_iterable(
+        (
         [address, *_spellings(address)]
         for address in ("127.0.0.1", "169.254.169.254", "10.0.0.1", CLOSED_4[0], "93.184.215.14")
     ),
+    ),
     *(f"[{address}]" for address in CLOSED_6),
-]
+]  # fmt: skip
 URLS = [
     *(f"https://{host}/" for host in HOSTS),
     *"""
@@ -108,11 +110,8 @@ CONNECTS = [
     *"docs.example.org docs.example.org: docs.example.org:0 docs.example.org:65536 docs.example.org:0443 :443".split(),
     *"u@docs.example.org:443 docs.example.org.:443 DOCS.example.org:443 https://docs.example.org:443 *:443".split(),
     *"docs.example.org:443/ docs.example.org:443:443 localhost:443 docs%2eexample.org:443".split(),
-    "docs.example.org:+443",
-    "docs.example.org:443 ",
-    "docs.example.org\0:443",
-    "docs.example.org:٤٤٣",
-]
+    "docs.example.org:+443", "docs.example.org:443 ", "docs.example.org\0:443", "docs.example.org:٤٤٣",
+]  # fmt: skip
 
 
 @every_row("address", (*CLOSED_4, *CLOSED_6, *HELD, *NO_ADDRESSES))

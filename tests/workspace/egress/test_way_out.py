@@ -51,15 +51,12 @@ async def test_only_a_listed_host_is_reached_by_any_program(
     )
     curl = f"curl -sS --cacert {net.ca}"
     got = await ran(
-        host,
-        f"{curl} https://docs.example.org/c",
-        python,
-        f"{curl} https://evil.example.net/",
+        host, f"{curl} https://docs.example.org/c", python, f"{curl} https://evil.example.net/",
         f"{curl} --noproxy '*' https://{PUBLIC}/; getent hosts docs.example.org || echo no name",
         f"{curl} -v https://169.254.169.254/ 2>&1 | grep -o 'not a plain.*' | head -1",
         f"{curl} --connect-to evil.example.net:443:docs.example.org:443 https://evil.example.net/",
         "cat /proc/net/route | tail -n +2; ls /sys/class/net 2>/dev/null; cut -d: -f1 /proc/net/dev | tail -n +3",
-    )
+    )  # fmt: skip
     assert got[0] == "docs.example.org /c"
     assert got[1] == "docs.example.org /p"
     assert "403" in got[2]
@@ -176,15 +173,16 @@ async def test_abuse_of_the_proxy_is_refused_and_noted(net: Internet, request_: 
 
 
 GREETINGS = {
-    "no TLS": b"GET / HTTP/1.1\r\nHost: docs.example.org\r\n\r\n",
-    "SSH": b"SSH-2.0-x\r\n",
+    "no TLS": b"GET / HTTP/1.1\r\nHost: docs.example.org\r\n\r\n", "SSH": b"SSH-2.0-x\r\n",
     "no end": b"\x16\x03\x01\xff\xff\x01\x00\xff\xff" + b"x" * 70_000,
     "malformed": b"\x16\x03\x01\x00\x08\x01\x00\x00\x04\x03\x03\x00\x00",
     "empty records": b"\x16\x03\x01\x00\x00" * 1000,
     "a record for each byte": b"".join(
+        (
         b"\x16\x03\x01\x00\x01%c" % byte for byte in b"\x01\x00\x7f\xff" + b"\x00" * 1000
     ),
-}
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("greeting", GREETINGS.values(), ids=GREETINGS)

@@ -40,14 +40,10 @@ _APPS: Final = ("/settings/apps", "/organizations/{org}/settings/apps")
 STATIC: Final = Path(__file__).parent / "static"
 MAX_FORM: Final = 1_000_000
 HEADERS: Final = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; "
-        "base-uri 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
+}  # fmt: skip
 STATUS: Final[Mapping[type[Exception], int]] = {NotAllowedError: 403, StateConflictError: 409, LookupError: 404}
 
 
@@ -74,14 +70,12 @@ def page_routes(world: GitHubState) -> list[Route]:
     site = PageSite(world)
     home, thread = "/{owner}/{repo}", "/{owner}/{repo}/{kind}/{number:int}"
     get: dict[str, Handler] = {
-        "/": _repositories,
-        "/apps/{slug}": lambda visit, asked: Page(*app_page(visit, asked.parts["slug"])),
+        "/": _repositories, "/apps/{slug}": lambda visit, asked: Page(*app_page(visit, asked.parts["slug"])),
         "/apps/{slug}/installations/new": lambda visit, asked: Page("Install", installing(visit, asked.parts["slug"])),
         **dict.fromkeys((home, f"{home}/issues", f"{home}/pulls"), _threads),
-        f"{home}/issues/new": lambda visit, _: Page("New issue", new_issue(_scene(visit))),
-        thread: _thread,
+        f"{home}/issues/new": lambda visit, _: Page("New issue", new_issue(_scene(visit))), thread: _thread,
         f"{thread}/{{tab}}": _tab,
-    }
+    }  # fmt: skip
     post: dict[str, Handler] = {
         "/acting-as": _act_as,
         f"{home}/issues": lambda visit, asked: open_issue(_scene(visit), asked.fields),

@@ -144,7 +144,7 @@ def organization(call: ApiCall) -> RestAnswer:
             **{"created_at": created_at, "updated_at": created_at},
             **(_plan(call, account.id, extra="seats") if administers else {}),
         }
-    )
+    )  # fmt: skip
 
 
 def team_membership(call: ApiCall) -> RestAnswer:
@@ -264,14 +264,12 @@ def _item(delivery: DeliveryAttempt) -> Json:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/app", app, by="app"),
-    Endpoint("GET", "/app/installations", installations, by="app"),
+    Endpoint("GET", "/app", app, by="app"), Endpoint("GET", "/app/installations", installations, by="app"),
     Endpoint("POST", "/app/installations/{installation_id:int}/access_tokens", create_token, by="app"),
     Endpoint("GET", "/repos/{owner}/{repo}/installation", repository_installation, by="app"),
     Endpoint("DELETE", "/installation/token", revoke_token, by="token"),
     Endpoint("GET", "/installation/repositories", installation_repositories, by="token"),
-    Endpoint("GET", "/user", me, by="person"),
-    Endpoint("GET", "/user/installations", own_installations, by="person"),
+    Endpoint("GET", "/user", me, by="person"), Endpoint("GET", "/user/installations", own_installations, by="person"),
     Endpoint("GET", "/user/installations/{installation_id:int}/repositories", own_repositories_in, by="person"),
     Endpoint("GET", "/users/{username}", lambda call: call.site.whole_user(call.world.user(call.path["username"]).id)),
     Endpoint("GET", "/orgs/{org}", organization),
@@ -280,4 +278,4 @@ ENDPOINTS = (
     Endpoint("GET", "/user/repos", own_repositories, by="person"),
     Endpoint("GET", f"{REPOSITORY}/collaborators", collaborators, role=Role.WRITE, by="token"),
     Endpoint("GET", f"{REPOSITORY}/collaborators/{{username}}/permission", permission, by="token"),
-)
+)  # fmt: skip

@@ -291,4 +291,4 @@ ENDPOINTS = (
     Endpoint("POST", f"{GIT}/refs", create_ref, WRITE, Role.WRITE),
     Endpoint("PATCH", f"{GIT}/refs/{{ref:path}}", update_ref, WRITE, Role.WRITE),
     Endpoint("DELETE", f"{GIT}/refs/{{ref:path}}", delete_ref, WRITE, Role.WRITE),
-)
+)  # fmt: skip

@@ -231,14 +231,11 @@ def _renames(event: Event) -> bool:
 
 
 ENDPOINTS = (
-    Endpoint("GET", ISSUES, list_issues, READ),
-    Endpoint("POST", ISSUES, create_issue, ("issues:write",)),
+    Endpoint("GET", ISSUES, list_issues, READ), Endpoint("POST", ISSUES, create_issue, ("issues:write",)),
     Endpoint("GET", COMMENT, lambda call: comment_json(call.site, call.comment), READ),
-    Endpoint("PATCH", COMMENT, change_comment, WRITE),
-    Endpoint("DELETE", COMMENT, delete_comment, WRITE),
+    Endpoint("PATCH", COMMENT, change_comment, WRITE), Endpoint("DELETE", COMMENT, delete_comment, WRITE),
     Endpoint("GET", THREAD, lambda call: issue_json(call.site, call.issue), READ),
-    Endpoint("PATCH", THREAD, change_issue, WRITE),
-    Endpoint("GET", f"{THREAD}/comments", list_comments, READ),
+    Endpoint("PATCH", THREAD, change_issue, WRITE), Endpoint("GET", f"{THREAD}/comments", list_comments, READ),
     Endpoint("POST", f"{THREAD}/comments", create_comment, WRITE),
     Endpoint("POST", f"{THREAD}/labels", add_labels, WRITE, Role.TRIAGE),
     Endpoint("DELETE", f"{THREAD}/labels/{{name:path}}", remove_label, WRITE, Role.TRIAGE),
@@ -248,4 +245,4 @@ ENDPOINTS = (
     Endpoint("POST", f"{THREAD}/reactions", react(lambda call: call.issue), WRITE),
     Endpoint("POST", f"{LINE_COMMENT}/reactions", react(line_comment), WRITE),
     Endpoint("GET", f"{THREAD}/events", list_events, READ),
-)
+)  # fmt: skip

@@ -158,12 +158,10 @@ def _changes(call: ApiCall) -> tuple[ChangedFile, ...]:
 
 
 ENDPOINTS = (
-    Endpoint("GET", PULLS, list_pulls, READ),
-    Endpoint("POST", PULLS, create_pull, WRITE),
+    Endpoint("GET", PULLS, list_pulls, READ), Endpoint("POST", PULLS, create_pull, WRITE),
     Endpoint("GET", "/repos/{owner}/{repo}/commits/{sha}/pulls", pulls_of_commit, READ),
     Endpoint("GET", PULL, lambda call: pull_json(call.site, _pull(call)), READ),
-    Endpoint("GET", f"{PULL}/files", files, READ),
-    Endpoint("GET", f"{PULL}/reviews", reviews, READ),
+    Endpoint("GET", f"{PULL}/files", files, READ), Endpoint("GET", f"{PULL}/reviews", reviews, READ),
     Endpoint("POST", f"{PULL}/reviews", create_review, WRITE),
     Endpoint("GET", f"{PULL}/reviews/{{review_id:int}}", get_review, READ),
     Endpoint("GET", f"{PULL}/reviews/{{review_id:int}}/comments", review_comments, READ),
@@ -171,4 +169,4 @@ ENDPOINTS = (
     Endpoint("POST", f"{PULL}/comments/{{comment_id:int}}/replies", reply, WRITE),
     Endpoint("GET", f"{PULLS}/comments/{{comment_id:int}}", get_line_comment, READ),
     Endpoint("POST", f"{PULL}/requested_reviewers", request_reviewers, WRITE, Role.WRITE),
-)
+)  # fmt: skip
