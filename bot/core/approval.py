@@ -12,8 +12,7 @@ from bot.core.paths import Tier, is_path_covered, normalized_path
 from bot.core.plan import PlanDocument
 from bot.core.turn import Actor, ActorKind, Role
 
-# --- Standing approval of a scheduled task: what the configuration of the default branch approves by itself (MT6).
-#     Pure
+# --- Standing approval of a scheduled task: what the configuration of the default branch approves by itself (MT6). Pure
 # It only says whether a plan stays inside what the configuration allows. `core.approval` makes the proof.
 
 _WILD: Final = frozenset("*?[]{}!")
@@ -139,8 +138,6 @@ class Reason(StrEnum):
 
 
 class VerdictOutcome(StrEnum):
-    """The outcome of a verdict."""
-
     PENDING = "pending"
     APPROVED = "approved"
     REJECTED = "rejected"
@@ -271,7 +268,6 @@ class ApprovedPlan:
 
     @property
     def document(self) -> PlanDocument:
-        """The approved document."""
         return self._document
 
     @property
@@ -281,7 +277,6 @@ class ApprovedPlan:
 
     @property
     def at(self) -> datetime:
-        """The time at which the approval was evaluated."""
         return self._at
 
 
@@ -366,12 +361,10 @@ def _rejecters(candidates: Iterable[Candidate]) -> tuple[Actor, ...]:
 
 
 def _objection(plan: PlanDocument, snapshot: Snapshot, policy: Policy, candidate: Candidate) -> Reason | None:
-    """Return why a candidate's opinion does not count, or None if it counts."""
     return _objection_to_actor(snapshot, policy, candidate) or _objection_to_opinion(plan, snapshot, candidate)
 
 
 def _objection_to_actor(snapshot: Snapshot, policy: Policy, candidate: Candidate) -> Reason | None:
-    """Return why this account may not decide, or None if it may."""
     if candidate.actor.id == policy.bot:
         return Reason.IS_THE_BOT
     if candidate.actor.kind is not ActorKind.USER:
@@ -386,7 +379,6 @@ def _objection_to_actor(snapshot: Snapshot, policy: Policy, candidate: Candidate
 
 
 def _objection_to_opinion(plan: PlanDocument, snapshot: Snapshot, candidate: Candidate) -> Reason | None:
-    """Return why an opinion does not apply to this plan as it is shown now, or None if it does."""
     if candidate.edited:
         return Reason.COMMENT_EDITED
     if candidate.way is Way.MAIL and candidate.opinion is not Opinion.REJECT:  # it may quote somebody else (A6)
@@ -412,7 +404,6 @@ def _reason_too_early(candidate: Candidate, since: datetime) -> Reason:
 
 
 def _is_unnamed(candidate: Candidate) -> bool:
-    """Return whether a candidate approves without naming the digest."""
     return candidate.opinion is Opinion.APPROVE and not candidate.digest
 
 

@@ -118,7 +118,6 @@ def _quote(words: Words, did: str) -> str:
 
 
 def _plan(plan: PlanDocument) -> list[str]:
-    """Return the approved document in full."""
     head = f"Plan {plan.plan} ({plan.short_digest}), made for commit {plan.base[:12]}. Carry out exactly this."
     notes = ["## Notes of the planner", plan.notes] if plan.notes else []
     findings = ["## Findings", finding_list(plan.findings)] if plan.findings else []
@@ -129,8 +128,6 @@ def _plan(plan: PlanDocument) -> list[str]:
 
 
 class Topic(StrEnum):
-    """What a query is about."""
-
     ISSUE = "issue"
     PULL_REQUEST = "pull_request"
     """The description, the changed files, the reviews, and their comments."""
@@ -172,8 +169,6 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryText:
-    """The result of a query."""
-
     passages: tuple[Passage, ...]
     more: bool = False
     """Whether there is a next page."""

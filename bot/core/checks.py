@@ -162,8 +162,6 @@ class CheckRunState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckRun:
-    """One check run of a commit."""
-
     id: int
     name: str
     app: int
@@ -173,14 +171,11 @@ class CheckRun:
 
 @dataclass(frozen=True, slots=True)
 class RequiredCheck:
-    """A check that a branch requires."""
-
     name: str
     app: int | None = None
     """The App that it is expected from; None for any."""
 
     def is_met_by(self, run: CheckRun) -> bool:
-        """Return whether a check run is one of this check."""
         return run.name == self.name and self.app in {None, run.app}
 
 
@@ -247,7 +242,7 @@ def _names_of(red: Sequence[CheckRun]) -> str:
     return ", ".join(code(" ".join(name.split())) for name in names[:_NAMES_SHOWN]) + more
 
 
-# --- Checks of scheduled tasks that ask GitHub instead of a shell: ``github:NAME --option value ...`` (MT4). Pure
+# --- Checks of scheduled tasks that ask GitHub instead of a shell: ``github:NAME --option value ...`` (MT4). Pure ----
 # They are carried out in bot/github/tasks.py.
 
 GITHUB_CHECK: Final = "github:"

@@ -174,7 +174,6 @@ _OF_ITS_OWN: Final = (
 
 
 def finding_list(findings: Sequence[TaskFinding]) -> str:
-    """Render the findings of a scheduled task's plan, one line for each."""
     rows = [(f"- {code(finding.title)} ({code(finding.id)})", codes(finding.paths)) for finding in findings]
     return "\n".join(f"{row}: {paths}" if paths else row for row, paths in rows)
 
@@ -224,7 +223,6 @@ def _label(operation: Operation, n: int) -> str:
 
 
 def _comments(operations: Sequence[Operation]) -> list[str]:
-    """Render the texts of comments to post, verbatim."""
     return [
         f"Comment {n}, for {code(f'#{operation.number}')}:\n\n{fenced_block(disarm_text(operation.text), 'text')}"
         for n, operation in enumerate(operations, start=1)
@@ -280,7 +278,6 @@ def mode_sign(name: str) -> str:
 
 
 def mode_text(name: str) -> str:
-    """Return in words what a mode lets a session do."""
     return _MODES.get(name, f"mode {name}")
 
 
@@ -333,13 +330,11 @@ def planning_over(end: str) -> str:
 
 
 def subagent_table(rows: Sequence[AgentRow]) -> str:
-    """Render sub-agents as a table. The caller makes the model's text inert."""
     head = "sub-agent | task | state | tool calls | tokens | seconds | dollars"
     return table(head, [_row(row) for row in rows])
 
 
 def todo_list(todos: Sequence[tuple[str, str]]) -> str:
-    """Render a todo list, each item with the symbol of its status."""
     return "\n".join(f"- {BOXES[status]} {disarm_text(content)}" for content, status in todos)
 
 
@@ -352,12 +347,10 @@ def work_begun_line(by: Sequence[str], at: datetime) -> str:
 
 
 def superseded_notice(plan: PlanDocument) -> str:
-    """Render which plan replaced this one."""
     return f"Replaced by plan {plan.plan} ({plan.short_digest})."
 
 
 def next_plan_notice(plan: PlanDocument) -> str:
-    """Render which plan follows one that was executed."""
     return f"This plan was executed. Plan {plan.plan} ({plan.short_digest}) covers the next request."
 
 

@@ -21,7 +21,6 @@ _ACCOUNT: Final = Inline((("id", "actor_id"), ("login", "login")))
 
 
 def utc_text(at: datetime) -> str:
-    """Return a moment in ISO 8601, in UTC."""
     return at.astimezone(UTC).isoformat()
 
 
@@ -49,8 +48,6 @@ class ConfigurationChange:
 
 @dataclass(frozen=True, slots=True)
 class DecisionEvidence:
-    """What a decision rested on."""
-
     snapshot: str
     """SHA-256 of the snapshot in canonical JSON, in hex."""
     opinions: tuple[CountedOpinion, ...]

@@ -41,7 +41,6 @@ class Usage:
         return self.input + self.output + self.cache_read + self.cache_write
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Return the sum of two usages."""
         return Usage(
             self.input + other.input,
             self.output + other.output,
@@ -112,7 +111,6 @@ class ModelRequest:
 
     @property
     def streams(self) -> bool:
-        """Whether the answer is long enough to stream."""
         return self.role != "light" and not self.only_caches
 
 

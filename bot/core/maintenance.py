@@ -25,8 +25,6 @@ OWN_LABELS: Final = "plangate"
 
 
 class OperationKind(StrEnum):
-    """What can be done to an issue or a pull request."""
-
     ADD_LABEL = "add_label"
     REMOVE_LABEL = "remove_label"
     COMMENT = "comment"
@@ -48,8 +46,6 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class IssueOperationResult:
-    """The result of an operation."""
-
     outcome: str
     """One line without Markdown."""
     seen: str
@@ -76,7 +72,6 @@ class IssueState:
         return hashlib.sha256(json.dumps(facts, ensure_ascii=False).encode()).hexdigest()[:16]
 
     def after(self, operation: Operation) -> "IssueState":
-        """Return the target as the operation leaves it."""
         match operation.kind:
             case OperationKind.ADD_LABEL:
                 return replace(self, labels=self.labels | {operation.text})
@@ -150,8 +145,6 @@ LONGEST_TITLE: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of a task's check."""
-
     found: bool = False
     """Whether there may be something to do."""
     printed: str = ""
@@ -185,8 +178,6 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class TaskFinding:
-    """One thing that a maintenance plan wants to change."""
-
     id: str
     """What the planner calls it, such as a package or a rule. The same finding has the same id at every occurrence."""
     title: str
@@ -229,7 +220,6 @@ def normalize_words(text: str) -> str:
 
 
 def check_undecided(findings: Sequence[TaskFinding], decided: Sequence[TaskFinding]) -> None:
-    """Raise Refused if people decided on a finding before (MT5)."""
     if titles := [finding.title for finding in findings if is_decided(finding, decided)]:
         raise Refused(
             f"people decided on this before: {'; '.join(titles)}",

@@ -55,7 +55,6 @@ class JournaledTurn:
 
     @classmethod
     def of(cls, turn: Turn) -> "JournaledTurn":
-        """Return the part of a turn that the journal keeps."""
         actor, hidden = Actor(turn.actor.id, turn.actor.login), Hidden.of(turn.hidden)
         return cls(turn.key, actor, turn.text, turn.at, turn.foreign, turn.strangers, turn.editors, hidden, turn.waits)
 
@@ -100,8 +99,7 @@ class EntryFacts:
 
 
 # --- The journal's entries that move a thread: one dataclass for each move of the gate (`core.gate.Move`) ------------
-# A field has the name of its key in JSON. One without a default is always written; one with a default is left out
-# while
+# A field has the name of its key in JSON. One without a default is always written; one with a default is left out while
 # it has that value (`core.events`).
 
 
@@ -191,8 +189,6 @@ class Answering(EntryFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replied(Answering):
-    """People answered a planner."""
-
     kind: ClassVar[Move] = Move.REPLIED
 
     @property
@@ -220,8 +216,6 @@ class Proposed(EntryFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approved(EntryFacts):
-    """People approved the plan."""
-
     kind: ClassVar[Move] = Move.APPROVED
     reasons: str | None = None
     by: tuple[str, ...]
@@ -246,8 +240,6 @@ class PlanEnd(EntryFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected(PlanEnd):
-    """An approver rejected the plan."""
-
     kind: ClassVar[Move] = Move.REJECTED
 
 
@@ -348,8 +340,6 @@ class Stopped(EntryFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed(EntryFacts):
-    """The work failed."""
-
     kind: ClassVar[Move] = Move.FAILED
     detail: str | None = None
     text_to_post: TextToPost = ""
@@ -357,8 +347,6 @@ class Failed(EntryFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limited(EntryFacts):
-    """The work reached a limit."""
-
     kind: ClassVar[Move] = Move.LIMITED
     detail: str | None = None
     text_to_post: TextToPost = ""

@@ -44,11 +44,9 @@ class ThreadAddress:
 
     @property
     def full_name(self) -> str:
-        """The repository as ``owner/name``."""
         return f"{self.owner}/{self.name}"
 
     def __str__(self) -> str:
-        """Return the thread as people refer to it: ``owner/name#7``."""
         return f"{self.full_name}#{self.number}"
 
 
@@ -109,7 +107,7 @@ def is_commit(text: str) -> bool:
     return _COMMIT.fullmatch(text) is not None
 
 
-# --- The written form of a rule about calls of tools: ``Tool`` or ``Tool(pattern)``, such as ``Bash(git diff:*)``
+# --- The written form of a rule about calls of tools: ``Tool`` or ``Tool(pattern)``, such as ``Bash(git diff:*)`` ----
 # What a pattern covers is decided in bot/agent/permissions.
 
 FETCH: Final = "WebFetch"

@@ -61,7 +61,6 @@ def covers(entry: str, host: str) -> bool:
 
 
 def is_covered(host: str, entries: Iterable[str]) -> bool:
-    """Return whether any entry covers a name."""
     return any(covers(entry, host) for entry in entries)
 
 

@@ -24,8 +24,6 @@ from typing import Final, TypeAlias
 
 
 class PathClass(StrEnum):
-    """The class of a path."""
-
     DOCS = "docs"
     TESTS = "tests"
     CODE = "code"
@@ -196,7 +194,6 @@ def in_scope(path: str, globs: Sequence[str], dependencies: Sequence[str] = (), 
 
 
 def is_path_covered(path: str, glob: str) -> bool:
-    """Return whether one glob reaches a path, in any spelling of either."""
     return _reaches(normalized_path(path), glob)
 
 
@@ -219,7 +216,6 @@ def _casefold_path(path: str) -> str:
 
 
 def _tier(kind: PathClass, dependencies: Sequence[str]) -> Tier:
-    """Return the tier of one class."""
     return _TIERS.get(kind, Tier.NORMAL if kind is PathClass.DEPENDENCIES and dependencies else Tier.HIGH)
 
 
@@ -299,7 +295,6 @@ class _Reach:
 
     @classmethod
     def of(cls, glob: str) -> "_Reach":
-        """Return what a glob of a plan reaches."""
         steps = [step for step in glob.split("/") if step]
         is_folder, is_anywhere = glob.endswith("/"), "/" not in glob.rstrip("/")
         fixed = tuple(takewhile(lambda step: not _WILD.search(step), steps))

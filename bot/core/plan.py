@@ -60,11 +60,9 @@ class Contract:
     """The project's additional globs of path classes when the plan was made. They stay in force for this plan."""
 
     def tier(self, paths: Iterable[str]) -> Tier:
-        """Return the tier of paths or globs under this contract."""
         return tier_of(paths, self.dependencies, self.classes)
 
     def reaches(self, path: str) -> bool:
-        """Return whether the scope reaches a path."""
         return in_scope(path, self.scope, self.dependencies, self.classes)
 
     def can_name(self, path: str) -> bool:
@@ -85,7 +83,6 @@ class Hidden:
         return cls(len(fragments), tuple(map(_fragment_line, fragments[:HIDDEN_SHOWN])))
 
     def __add__(self, other: "Hidden") -> "Hidden":
-        """Return the fragments removed from two turns together."""
         return Hidden(self.count + other.count, (*self.shown, *other.shown)[:HIDDEN_SHOWN])
 
 
@@ -130,7 +127,6 @@ class PlanDocument:
 
     @property
     def digest(self) -> Digest:
-        """The SHA-256 of the canonical form, in hex."""
         return Digest(hashlib.sha256(canonical_bytes(self)).hexdigest())
 
     @property
@@ -145,7 +141,6 @@ class PlanDocument:
 
 
 def canonical_bytes(document: PlanDocument) -> bytes:
-    """Return the canonical bytes of a document. Equal documents give equal bytes."""
     return json.dumps(to_json(document), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 

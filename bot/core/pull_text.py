@@ -20,7 +20,7 @@ from bot.core.receipt import receipt_ref
 from bot.core.turn import Actor
 from bot.core.work import PullRequest
 
-# --- The table of planned and changed files in a pull request's body (PR6). Pure, beside core/pull_text.py -----------
+# --- The table of planned and changed files in a pull request's body (PR6) -------------------------------------------
 
 _ROWS_SHOWN: Final = 20
 _PATHS_SHOWN: Final = 3
@@ -57,7 +57,6 @@ def changed_by_entry(scope: Sequence[str], changed: Sequence[str]) -> Mapping[st
 
 
 def _paths(paths: Sequence[str]) -> str:
-    """Render the first paths, and the number of all if there are more."""
     if not paths:
         return "no change"
     names = ", ".join(map(_name, paths[:_PATHS_SHOWN]))
@@ -69,7 +68,7 @@ def _name(path: str) -> str:
     return f"`{cell(shorten_line(visible, _PATH_ROOM))}`"
 
 
-# --- Texts where work ends: the commit message and the pull request's body. Pure, beside core/comment.py -------------
+# --- Texts where work ends: the commit message and the pull request's body -------------------------------------------
 
 WAITS_FOR_APPROVAL: Final = (
     "> GitHub starts no workflows on this pull request until somebody with write access presses **Approve workflows to "
@@ -214,7 +213,6 @@ def pull_request_ready(pull: PullRequest) -> str:
 
 
 def _provenance(plan: PlanDocument, origin: PullOrigin) -> str:
-    """Render who asked, who approved what, when and how, which model did the work, and what it cost."""
     requesters = ", ".join([code(login) for login in origin.asked[:NAMED]])
     more = f" and {len(origin.asked) - NAMED} more" if len(origin.asked) > NAMED else ""
     approved = f"{_approvers(origin.verdict)} as plan {plan.plan} ({plan.short_digest})"
@@ -230,7 +228,6 @@ def _provenance(plan: PlanDocument, origin: PullOrigin) -> str:
 
 
 def _agents_table(agents: Sequence[AgentRow]) -> str:
-    """Render the sub-agents, with the model's text made inert."""
     more = f"\n\nSub-agents not shown: {len(agents) - NAMED}." if len(agents) > NAMED else ""
     return inert_markdown(subagent_table(agents[:NAMED])) + more
 
@@ -286,6 +283,5 @@ def _exit_code(command: Mapping[str, Any]) -> str:
 
 
 def _output(check: Check) -> str:
-    """Render the end of a failing check's output, folded."""
     command = cell(check["command"]).replace("&", "&amp;")  # in HTML an entity would be decoded
     return details(f"<code>{command}</code>", fenced_block(str(check["output"])[-_OUTPUT_ROOM:]))

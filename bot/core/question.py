@@ -29,8 +29,6 @@ class AskKind(StrEnum):
 
 
 class Grant(StrEnum):
-    """The answer to a permission request."""
-
     ONCE = "once"
     PLAN = "plan"
     NO = "no"
@@ -38,8 +36,6 @@ class Grant(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option of a question."""
-
     label: str
     description: Annotated[str, ALWAYS] = ""
 
@@ -80,12 +76,11 @@ class Asking:
 
 
 def permission(call: ToolUseId, tool: str, subject: str, why: str) -> Asking:
-    """Return the request for permission to run one call."""
     options = (Option(ALLOW), Option(ALLOW_PLAN, "exactly this again, without asking"), Option(DENY))
     return Asking(AskKind.PERMISSION, call, (Question("May I?", options),), tool, subject, why)
 
 
-# --- one live reading -----------------------------------------------------------------------------------------------
+# --- one live reading ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +143,6 @@ class IgnoreReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IgnoredAnswer:
-    """An answer that did not count, and its author."""
-
     why: IgnoreReason
     actor: Actor | None = None
 
@@ -234,7 +227,6 @@ def _ticks(asking: Asking, answers: AnswerSnapshot, rules: AnswerRules) -> tuple
 
 
 def _chosen_labels(asking: Asking, on: frozenset[int]) -> Iterator[tuple[str, ...]]:
-    """Yield the ticked labels, question by question."""
     first = 0
     for question in asking.questions:
         yield tuple(option.label for at, option in enumerate(question.options, first) if at in on)
@@ -248,7 +240,6 @@ def _granted_reply(asking: Asking, chosen: list[tuple[str, ...]]) -> Grant | Non
 
 
 def _answer_comments(asking: Asking, answers: AnswerSnapshot, rules: AnswerRules) -> Iterator[Reply]:
-    """Yield the comments that are an answer."""
     for comment in answers.words:
         if not rules.may(comment.by) or _objection(asking, comment, rules):
             continue

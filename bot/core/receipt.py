@@ -35,7 +35,6 @@ SIGNATURE_FILE: Final = "approval.sig"
 
 
 def receipt_ref(commit: str) -> str:
-    """Return the ref that keeps the receipt of a commit."""
     return f"refs/plangate/receipts/{commit}"
 
 
@@ -56,8 +55,7 @@ def canonical_statement(statement: Json) -> bytes:
     return text.encode("utf-8", "replace")  # half a surrogate pair has no UTF-8
 
 
-# --- The receipt of published work: an in-toto Statement of who allowed what, made from the thread's journal (RC1,
-#     RC5)
+# --- The receipt of published work: an in-toto Statement of who allowed what, made from the thread's journal (RC1, RC5)
 # The same journal and the same commit always give the same bytes. The service that signs a receipt attests what GitHub
 # reported to it; the signature vouches for no person named in it (RC2). docs/receipts.md describes every field.
 #
@@ -87,8 +85,6 @@ class ReceiptSubject:
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """The program that did the work."""
-
     version: str
     run: str = ""
     """The run of GitHub Actions, or a name of the service's process; "" if unknown."""

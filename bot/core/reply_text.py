@@ -69,13 +69,11 @@ def no_decision(line: str, mention: str) -> str:
 
 
 def did_you_mean(line: str, nearest: str) -> str:
-    """Render the answer to a line that looks like a command but is not one."""
     hint = f" Did you mean `{nearest}`?" if nearest else " The command `help` lists them all."
     return f"I don't know the command {code(shorten_line(line, _LINE_ROOM))}.{hint}"
 
 
 def quota_reached(login: str, per_day: int, mention: str) -> str:
-    """Render that a person has reached the daily limit of requests, and what is still possible."""
     times = "once" if per_day == 1 else f"{per_day} times"
     return (
         f"{login} has asked {times} today, which is the limit for one person here (`ask.per_day`), so I won't start on "
@@ -101,22 +99,18 @@ def cannot_publish(obstacles: Sequence[str], mention: str) -> str:
 
 
 def edited_request(text: str) -> str:
-    """Render, for the planner, the text of a request that was edited while it is planned."""
     return f"The request was edited. It now reads:\n\n{text}"
 
 
 def work_stopped(login: str, mention: str) -> str:
-    """Render that work was stopped, and by whom."""
     return f"Stopped by {login}. {_kept_work(mention)}"
 
 
 def work_finishing(login: str) -> str:
-    """Render that work ends early, and who asked for that."""
     return f"Finishing early, as {login} asked: I end the work at its next step, check what is there, and publish it."
 
 
 def thread_closed(mention: str) -> str:
-    """Render that closing the thread stopped the work."""
     return f"Stopped because the thread was closed. {_kept_work(mention)}"
 
 
@@ -164,17 +158,14 @@ def work_so_far(todos: Sequence[tuple[str, str]], paths: Sequence[str], cost_usd
 
 
 def review_addressed(commit: str) -> str:
-    """Render which commit addresses what was asked in a review thread."""
     return f"Addressed in {commit}."
 
 
 def how_to_stop(mention: str) -> str:
-    """Render how to stop the work in progress."""
     return f"`{mention} stop` stops it."
 
 
 def how_to_finish(mention: str) -> str:
-    """Render how to end approved work early without losing it."""
     return f"`{mention} finish` ends it early and publishes what is done."
 
 
@@ -187,7 +178,6 @@ WAIT_OVER: Final = "The wait for a free session is over."
 
 
 def session_queued(mention: str) -> str:
-    """Render that a session waits for a free slot, and how to end the wait."""
     return (
         "**Waiting for a free session**: this service is already running as many sessions as it allows. "
         f"Yours starts automatically. {how_to_stop(mention)}"
@@ -195,17 +185,14 @@ def session_queued(mention: str) -> str:
 
 
 def budget_raised(dollars: str) -> str:
-    """Render the new budget."""
     return f"The budget of this thread is now ${dollars}."
 
 
 def mode_chosen(name: str) -> str:
-    """Render the mode that approved work will run in."""
     return f"Approved work {mode_text(name)}. Plan mode stays on until a plan is approved."
 
 
 def plan_mode_stays(modes: Sequence[str]) -> str:
-    """Render why plan mode cannot be chosen, and the modes that can."""
     listing = ", ".join(f"{code(mode)} ({mode_text(mode)})" for mode in modes)
     return (
         "You can't choose plan mode: every request starts in it, and only an approved plan ends it. "
@@ -214,17 +201,14 @@ def plan_mode_stays(modes: Sequence[str]) -> str:
 
 
 def status(stage: Stage, mode_name: str) -> str:
-    """Render the stage of the thread, and its mode (P8)."""
     return f"This thread is at: {stage.replace('_', ' ')}. {mode_sign(mode_name)}."
 
 
 def configuration_error(why: str) -> str:
-    """Render why nothing can continue here."""
     return f"I can't start here: {why}. Fix that, then ask again."
 
 
 def unreadable(ref: str) -> str:
-    """Render that a thread cannot continue because its stored state cannot be read."""
     return (
         f"I can't read my stored state of this thread (`{ref}`). Either the state key changed (PLANGATE_STATE_KEY, or "
         "the key that it is derived from), or somebody changed that ref. No plan here can be approved anymore. Ask in "
@@ -236,7 +220,6 @@ VOID_PLAN: Final = "A later request came after this plan, but no new plan was ma
 
 
 def void_plan(plan: PlanDocument) -> str:
-    """Render the answer to an approval of a plan that is no longer in force."""
     return (
         f"Plan {plan.plan} ({plan.short_digest}) can't be approved anymore, because a later request came after "
         "it. Ask again for a new plan."
@@ -244,11 +227,10 @@ def void_plan(plan: PlanDocument) -> str:
 
 
 def approval_on_hold(plan: PlanDocument, why: str) -> str:
-    """Render the answer to an approval of a plan that waits because nothing can be decided here."""
     return f"Plan {plan.plan} ({plan.short_digest}) is on hold: {why}. Fix that, and the approval counts."
 
 
-# --- Texts of questions to people, and of answers to the session. Pure, beside core/comment.py -----------------------
+# --- Texts of questions to people, and of answers to the session -----------------------------------------------------
 
 _NOT_COUNTED: Final[Mapping[IgnoreReason, str]] = MappingProxyType(
     {
@@ -284,13 +266,11 @@ def question_text(asking: Asking, who: str) -> str:
 
 
 def not_counted(findings: Sequence[IgnoredAnswer]) -> str:
-    """Render why something that looks like an answer does not count."""
     clauses = [attribution(finding.actor) + _NOT_COUNTED[finding.why] for finding in findings]
     return f"I'm still waiting for an answer. {'; '.join(first_items(clauses, NAMED))}."
 
 
 def question_expired(days: float, mention: str) -> str:
-    """Render that nobody answered in time."""
     return f"Nobody answered within {days:g} days, so I stopped waiting. Use {how_to_retry(mention)} to ask again."
 
 
@@ -354,8 +334,6 @@ _TICKED: Final = re.compile(r"^- \[[xX]\] (.+?)\s*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class TrackingView:
-    """All that the issue shows."""
-
     task: MaintenanceTask
     when: str
     """The schedule in words."""
@@ -373,7 +351,6 @@ def tracking_title(task: str) -> str:
 
 
 def tracking_body(view: TrackingView) -> str:
-    """Render the issue's text, without its marker."""
     parts = [_head(view), f"- [ ] {RUN_NOW}", "### Last occurrences", _occurrence_table(view.occurrences)]
     if view.rejected:
         boxes = "\n".join(f"- [ ] {offer_again_label(finding)}" for finding in view.rejected[-REJECTED_SHOWN:])
@@ -401,7 +378,6 @@ def with_warning(body: str, warning: str) -> str:
 
 
 def mistake_warning(mistake: str) -> str:
-    """Return the warning that the configuration has a mistake; "" for none."""
     quoted = code(" ".join(mistake.split()))
     return f"No scheduled task runs, because the configuration has a mistake: {quoted}" if mistake else ""
 

@@ -159,7 +159,6 @@ class Notification:
 
     @property
     def at(self) -> datetime:
-        """When the move was journaled."""
         return self.entries[-1].at
 
     def payload(self, server_url: str) -> Json:

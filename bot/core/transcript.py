@@ -39,8 +39,6 @@ Json: TypeAlias = dict[str, Any]
 
 
 class LineKind(StrEnum):
-    """The kind of content in a line of a transcript."""
-
     OPENED = "opened"
     MESSAGE = "message"
     COMPACTED = "compacted"
@@ -49,8 +47,6 @@ class LineKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a transcript."""
-
     kind: LineKind
     at: datetime
     body: Json = field(default_factory=dict)
@@ -157,12 +153,10 @@ def messages(lines: Iterable[Line]) -> list[Json]:
 
 
 def all_messages(lines: Iterable[Line]) -> list[Json]:
-    """Return all messages of the session, including those that are no longer sent."""
     return [line.body["message"] for line in lines if line.kind is LineKind.MESSAGE]
 
 
 def notes_of(lines: Iterable[Line], kind: str) -> list[Json]:
-    """Return all notes of a kind, oldest first."""
     noted = (line.body for line in lines if line.kind is LineKind.NOTE)
     return [body for body in noted if body.get("note") == kind]
 
@@ -192,8 +186,6 @@ def _calls_with_results(messages: Iterable[Json], tool: str) -> Iterator[tuple[J
 
 
 class CommandRun(NamedTuple):
-    """A shell command that a session ran."""
-
     command: str
     exit_code: int | None
     """None for a command that was ended before it finished."""
@@ -247,7 +239,6 @@ def spoken_blocks(message: Json) -> list[Json]:
 
 
 def result_text(result: Json) -> str:
-    """Return the text of a call's result."""
     content = result.get("content") or ""
     return content if isinstance(content, str) else text_of({"role": "user", "content": content})
 

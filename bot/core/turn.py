@@ -171,8 +171,6 @@ _GOES_ON: Final = frozenset(_SIGNS) - frozenset("。．｡")
 
 
 class Verb(StrEnum):
-    """Every command that exists."""
-
     APPROVE = "approve"
     REJECT = "reject"
     REVISE = "revise"
@@ -301,8 +299,8 @@ def _validate_argument(verb: Verb, sign: str, argument: str, line: str) -> Comma
 # --- Replies by mail: which part of a text that reached GitHub by mail its author surely wrote (A6) ------------------
 # Mail clients put the original text under the reply, mostly without a mark, and GitHub stores both as the words of the
 # person who replied. GitHub shows such a text as plain text. No sign is common to all clients, so only the first line
-# is
-# surely the author's, and some clients go on in that line: ``Stop.Ann LeeOn Jan 30, 2023, at 1:52 AM, Bo Ray wrote:``.
+# is surely the author's, and some clients go on in that line: ``Stop.Ann LeeOn Jan 30, 2023, at 1:52 AM, Bo Ray
+# wrote:``.
 #
 # Rules
 # - Only a first line that begins with the mention, or with a greeting and the mention, addresses the bot. Whatever

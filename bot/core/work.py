@@ -10,8 +10,7 @@ from typing import Any, Final
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, run_branch, thread_branch
 from bot.core.transcript import Json
 
-# --- What work used: dollars, and tokens of the model. The journal has it with each entry that ends or interrupts
-#     work
+# --- What work used: dollars, and tokens of the model. The journal has it with each entry that ends or interrupts work
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +22,18 @@ class Consumption:
     tokens_output: int = 0
 
     def __add__(self, other: "Consumption") -> "Consumption":
-        """Return the sum of both."""
         return self._combine(other, add)
 
     def __sub__(self, other: "Consumption") -> "Consumption":
-        """Return by how much this exceeds the other."""
         return self._combine(other, sub)
 
     def lower(self, other: "Consumption") -> "Consumption":
-        """Return the lower of each number."""
         return self._combine(other, min)
 
     def higher(self, other: "Consumption") -> "Consumption":
-        """Return the higher of each number."""
         return self._combine(other, max)
 
     def _combine(self, other: "Consumption", operation: Callable[[Any, Any], Any]) -> "Consumption":
-        """Return the result of an operation on each number of both."""
         tokens = (operation(self.tokens_input, other.tokens_input), operation(self.tokens_output, other.tokens_output))
         return Consumption(operation(self.usd, other.usd), *tokens)
 
@@ -54,8 +48,6 @@ class Consumption:
 
 @dataclass(frozen=True, slots=True)
 class PullCommits:
-    """The commits that a pull request is about."""
-
     base: CommitId
     """The tip of the branch that it goes into, as GitHub knows it. It may be newer than the merge base."""
     head: CommitId
@@ -80,8 +72,6 @@ class PullOrder:
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """An existing pull request."""
-
     number: int
     url: str
     draft: bool = False
@@ -93,8 +83,6 @@ class PullRequest:
 
 
 class Severity(StrEnum):
-    """How much a finding matters."""
-
     HIGH = "high"
     MEDIUM = "medium"
     LOW = "low"
@@ -111,12 +99,10 @@ class ReviewFinding:
 
     @property
     def text(self) -> str:
-        """The finding as it is shown at its line."""
         return f"**{self.severity.capitalize()}:** {self.body}"
 
     @property
     def place(self) -> str:
-        """Its place as a code span."""
         return f"`{' '.join(self.path.replace('`', chr(39)).split())}:{self.line}`"
 
 
@@ -131,7 +117,6 @@ class Review:
 
     @property
     def text(self) -> str:
-        """The whole review as one text."""
         return body_text(self.summary, self.findings)
 
 
@@ -232,7 +217,6 @@ class ThreadLocation:
     """The commits of a pull request; None for an issue."""
 
     def new_branch(self, title: str, round_: int) -> str:
-        """Return the name of the branch for work that gets one of its own."""
         return thread_branch(title, self.thread, round_)
 
 
@@ -243,7 +227,6 @@ class LocalRun(ThreadLocation):
     host: str = ""
 
     def new_branch(self, title: str, round_: int) -> str:  # noqa: ARG002 - as for every location
-        """Return the name of the run's branch."""
         return run_branch(title, self.thread)
 
 

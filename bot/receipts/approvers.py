@@ -14,8 +14,7 @@ from typing import Final, Self
 from bot.core.errors import Misconfigured, Refused
 from bot.core.transcript import Json
 
-# --- Signs and checks with `ssh-keygen -Y`, so that every kind of SSH key works, also those on hardware and in an
-#     agent
+# --- Signs and checks with `ssh-keygen -Y`, so that every kind of SSH key works, also those on hardware and in an agent
 # The format is OpenSSH's: https://github.com/openssh/openssh-portable/blob/master/PROTOCOL.sshsig
 
 NAMESPACE: Final = "plan-approval@plangate.dev"
@@ -124,12 +123,10 @@ def _program() -> str:
 
 
 def _reason(output: bytes) -> str:
-    """Return the first line of what ssh-keygen wrote to its standard error, or ""."""
     return next((line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()), "")
 
 
 def _listed_keys(text: str, path: Path) -> tuple[str, ...]:
-    """Return the public keys in a file as GitHub serves it: one on a line."""
     matches = [_KEY_LINE.fullmatch(line.strip()) for line in text.splitlines() if line.strip()]
     if not all(matches):
         fix = f"get it again, such as https://github.com/{path.name}"

@@ -44,7 +44,6 @@ class PublicKey:
         return hashlib.sha256(self.raw).hexdigest()[:_ID_DIGITS]
 
     def verify(self, signature: bytes, content: bytes) -> bool:
-        """Return whether the key made a signature of some bytes."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -80,7 +79,6 @@ class ReceiptKey:
 
     @property
     def public(self) -> PublicKey:
-        """The public key that belongs to it."""
         return PublicKey(self.secret.public_key().public_bytes_raw())
 
     def sign(self, content: bytes) -> bytes:

@@ -47,7 +47,6 @@ class ReceiptVerdict:
 
     @property
     def passes(self) -> bool:
-        """Whether the receipt passes this check."""
         return not self.objections
 
 
@@ -140,7 +139,6 @@ def _trust_objections(predicate: Json, signers: Sequence[PublicKey], trust: Trus
 
 
 def _binding_objections(statement: Json, facts: CommitFacts | None) -> Iterator[str]:
-    """Yield why the receipt is not about this commit."""
     if facts is None:
         yield "there is no commit to compare it with: run it in a clone that has the commit"
         return

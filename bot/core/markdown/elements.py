@@ -9,7 +9,7 @@ from typing import Final
 
 from bot.core.codepoints import with_printable_signs, with_visible_codepoints
 
-# --- Lines of text: shortened texts, differences of two texts, and the new lines of a patch in the unified format
+# --- Lines of text: shortened texts, differences of two texts, and the new lines of a patch in the unified format ----
 
 _NOTE: Final = "\n\n[… {:,} characters are left out here …]\n\n"
 
@@ -77,7 +77,6 @@ def code(value: str) -> str:
 
 
 def codes(values: Sequence[str]) -> str:
-    """Return values as code spans, comma-separated."""
     return ", ".join(map(code, values))
 
 

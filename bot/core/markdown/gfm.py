@@ -112,8 +112,7 @@ def _content(state: "StateBlock", start: int, end: int, *, at: int) -> None:
 
 # --- Parse Markdown as GitHub does, in bounded time (https://github.github.com/gfm/) ---------------------------------
 # On some hostile texts, markdown-it-py takes time quadratic in their length, unlike GitHub's own parser. Every step of
-# a
-# parse is counted, and a text that needs more steps than a multiple of its length is not read at all.
+# a parse is counted, and a text that needs more steps than a multiple of its length is not read at all.
 
 _STEPS_OF_A_PARAGRAPH: Final = 4
 """Steps that one paragraph, heading, or table cell costs."""
@@ -165,11 +164,9 @@ class _MarkdownParser(MarkdownIt):
         return True
 
     def normalizeLink(self, url: str) -> str:  # noqa: N802 - markdown-it's name
-        """Return a destination as it is written."""
         return url
 
     def normalizeLinkText(self, link: str) -> str:  # noqa: N802 - markdown-it's name
-        """Return an address as it is written."""
         return link
 
 
@@ -209,12 +206,10 @@ class _Inline(ParserInline):
     """Counts the look-ahead for the end of a link's words, and each paragraph."""
 
     def skipToken(self, state: StateInline) -> None:  # noqa: N802 - markdown-it's name
-        """Count a step of look-ahead."""
         state.env["steps"].spend()
         super().skipToken(state)
 
     def parse(self, src: str, md: MarkdownIt, env: EnvType, tokens: list[Token]) -> list[Token]:
-        """Parse a paragraph, and count its steps."""
         env["steps"].spend(_STEPS_OF_A_PARAGRAPH)
         return super().parse(src, md, env, tokens)
 

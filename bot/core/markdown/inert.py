@@ -218,7 +218,6 @@ def _block(token: "Token", lines: list[str]) -> list[str]:
 
 
 def _words(text: str) -> Counter[str]:
-    """Return the number of occurrences of each word."""
     return Counter(_WORD.findall(text.casefold()))
 
 
@@ -265,7 +264,6 @@ def _code_span(match: re.Match[str]) -> str:
 
 
 def _shown_text(token: "Token") -> str:
-    """Return the visible text of a paragraph, heading, or cell, without its code spans."""
     shows = {"code_inline": "`", "softbreak": "\n", "hardbreak": "\n"}
     return "".join(shows.get(part.type, part.content) for part in token.children or [])
 

@@ -13,9 +13,8 @@ from bot.core.markdown.gfm import Steps
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-# --- Diagrams, maps, and formulas that GitHub draws instead of showing their text; code that reaches out of sight
-# An allow-list decides what is drawn: a formula or diagram stays as it is if all of it is known to be visible.
-# Anything
+# --- Diagrams, maps, and formulas that GitHub draws instead of showing their text; code that reaches out of sight ----
+# An allow-list decides what is drawn: a formula or diagram stays as it is if all of it is known to be visible. Anything
 # that style, size, color, or position could hide is not drawn. The caller withholds it from the model or shows it as
 # code.
 #
@@ -422,7 +421,6 @@ class Markup(HTMLParser):
         self.handle_starttag(tag, attrs)
 
     def handle_endtag(self, tag: str) -> None:
-        """Handle the end of an element."""
         self._steps.scan(len(self._hiding) + len(self._unspoken))
         self._close_unspoken(tag)
         if tag in self._hiding:
@@ -446,7 +444,6 @@ class Markup(HTMLParser):
         return self._count_steps(i, super().parse_starttag(i))
 
     def parse_endtag(self, i: int) -> int:
-        """Read the end of an element."""
         return self._count_steps(i, super().parse_endtag(i))
 
     def parse_html_declaration(self, i: int) -> int:
@@ -455,7 +452,6 @@ class Markup(HTMLParser):
         return self._count_steps(i, self.parse_bogus_comment(i) if is_section else super().parse_html_declaration(i))
 
     def parse_pi(self, i: int) -> int:
-        """Read a processing instruction."""
         return self._count_steps(i, super().parse_pi(i))
 
     def _count_steps(self, start: int, end: int) -> int:
@@ -468,15 +464,12 @@ class Markup(HTMLParser):
         self._add_text(data, data)
 
     def handle_comment(self, data: str) -> None:
-        """Collect a comment as removed."""
         self.removed.append(f"<!--{data}-->")
 
     def handle_decl(self, decl: str) -> None:
-        """Collect a declaration as removed."""
         self.removed.append(f"<!{decl}>")
 
     def handle_pi(self, data: str) -> None:
-        """Collect a processing instruction as removed."""
         self.removed.append(f"<?{data}>")
 
 

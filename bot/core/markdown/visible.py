@@ -94,7 +94,7 @@ def without_mention(text: str, mention: str) -> str:
     return re.sub(r"^[^\S\n]+", "", pattern.sub(" ", text), flags=re.MULTILINE).strip()
 
 
-# --- reading -------------------------------------------------------------------------------------------------------
+# --- reading ---------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=8)
@@ -111,7 +111,6 @@ def _read(text: str) -> "_Page":
 
 
 def newlines(text: str) -> str:
-    """Return a text with LF newlines."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -138,7 +137,6 @@ class _Page:
     """The label of each footnote being read, and the lines of the text around it."""
 
     def text(self) -> str:
-        """Return the visible text, with at most one empty line between two others."""
         return re.sub(r"\n{3,}", "\n\n", "\n".join(self.lines)).strip()
 
     def read(self, text: str) -> None:
@@ -164,7 +162,6 @@ class _Page:
                 self.removed.append(text)
 
     def _block(self, token: "Token") -> None:
-        """Add a block to the page."""
         match token.type:
             case "inline":
                 self._inline(token.children or [])

@@ -122,8 +122,7 @@ def places_of(lower: str, wanted: Iterable[int]) -> Iterator[int]:
 # URLs, at any alignment, wrapped or not), as hex, and split by invisible or other signs. Shorter values are found only
 # whole. A prefix that all keys of a kind share says nothing and does not count as part of a value.
 #
-# The search checks a text at regular steps. Every piece that counts contains a whole gram at one of these steps, so
-# the
+# The search checks a text at regular steps. Every piece that counts contains a whole gram at one of these steps, so the
 # cost for a text does not grow with the number of secrets.
 
 SHORTEST: Final = 8
@@ -147,8 +146,6 @@ _HEAD: Final = re.compile(r"eyJ[A-Za-z0-9_-]{8,200}\.")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of a text that is a secret, with its kind."""
-
     start: int
     end: int
     kind: str
@@ -188,7 +185,6 @@ class _Index:
         return next(kind for end, kind in self.owners if place < end)
 
     def __add__(self, other: "_Index") -> "_Index":
-        """Return the index of both, which must have the same shortest piece."""
         size = len(self.joined)
         owners = (*self.owners, *((size + end, kind) for end, kind in other.owners))
         return _Index(self.joined + other.joined, self.grams | other.grams, owners, self.shortest)
@@ -247,7 +243,6 @@ class KnownSecrets:
             yield from _relaxed_spellings(loose, without_line_breaks(lowercase_in_place(other.text)), other)
 
     def _short_values(self, lower: str) -> Iterator[Span]:
-        """Yield the short values."""
         for value, kind in self._short:
             at = lower.find(value)
             while at >= 0:
@@ -292,7 +287,6 @@ def _spellings(body: str) -> Iterator[str]:
 
 
 def _index(spellings: Iterable[tuple[str, str]], shortest: int) -> _Index:
-    """Return the index of the given spellings."""
     joined, owners, size, grams = list[str](), list[tuple[int, str]](), 0, set[str]()
     for spelling, kind in dict.fromkeys(spellings):
         if len(spelling) < shortest:

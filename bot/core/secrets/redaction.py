@@ -13,8 +13,7 @@ from bot.core.secrets.known import SHORTEST, FoldedText, KnownSecrets, Span, pla
 
 # --- Detection of unknown secrets by the formats that their vendors publish (X3) -------------------------------------
 # One row per format: its name, its anchors (one of them must occur; checked first because that is cheap), and its
-# pattern. If the pattern has a group, the group is the secret. Every repetition is bounded and no two adjacent ones
-# can
+# pattern. If the pattern has a group, the group is the secret. Every repetition is bounded and no two adjacent ones can
 # match the same text, so that no text takes long. The vendor's page is named above each row.
 
 
@@ -198,7 +197,6 @@ def _find_candidates(text: str) -> list[int]:
 
 @cache
 def _compile_pattern(number: int) -> re.Pattern[str]:
-    """Return a compiled pattern. Compiled when its anchor first occurs, because most never do."""
     kind = KINDS[number]
     return re.compile(kind.pattern, re.IGNORECASE if kind.any_case else 0)
 
@@ -239,7 +237,6 @@ class Redactor:
         self._given, self._young, self._old = _Indexed(self.values), _Indexed(), _Indexed()
 
     def learn(self, value: str, kind: str) -> None:
-        """Add a secret to find from now on."""
         if any(value == existing for existing, _ in (*self._young.values, *self._old.values)):
             return
         if len(self._young.values) >= LEARNED:
@@ -330,8 +327,7 @@ def _without(text: str, spans: Sequence[Span]) -> str:
 
 # --- The alarm for canaries: worthless secrets that nobody has a reason to repeat (X3) -------------------------------
 # A canary lies where only an attacker looks. If it appears in a tool's output or in the model's words, something
-# outside
-# the sandbox was read. The session then ends, and so do all other sessions of its thread.
+# outside the sandbox was read. The session then ends, and so do all other sessions of its thread.
 
 KIND: Final = "canary"
 

@@ -22,8 +22,6 @@ class PlanDecision:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalState:
-    """What people allowed."""
-
     newest: Approved | None = None
     """The newest approval."""
     in_force: tuple[Approved, ...] = ()
@@ -40,7 +38,6 @@ class ApprovalState:
     """The calls that people permitted for the plan in force: (tool, command or path)."""
 
     def apply(self, step: EntryStep) -> "ApprovalState":
-        """Return the part after one more entry."""
         event, part = step.event, self
         if step.ends_plan:
             part = replace(part, in_force=(), granted=frozenset())

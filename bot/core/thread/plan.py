@@ -24,8 +24,6 @@ class VoidedPlan:
 
 @dataclass(frozen=True, slots=True)
 class PlanState:
-    """The newest plan, and the comments about it."""
-
     newest: PlanDocument | None = None
     """The newest plan document, with its estimate; None if there is none or this version cannot read it."""
     is_unreadable: bool = False
@@ -52,7 +50,6 @@ class PlanState:
     """The texts already posted to people who approved a plan that cannot be approved."""
 
     def apply(self, step: EntryStep) -> "PlanState":  # noqa: PLR0911 - one for each kind of entry
-        """Return the part after one more entry."""
         match step.event:
             case moves.Requested(said=said) if step.before.stage in PLAN_MAY_BE_SHOWN:
                 return replace(self, voided=VoidedPlan(said.at))

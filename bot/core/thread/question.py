@@ -13,8 +13,6 @@ from bot.core.thread import NEVER, EntryStep, require_entry
 
 @dataclass(frozen=True, slots=True)
 class PlannerAnswer:
-    """The answer to a question of the planner."""
-
     request: str
     """The key of the request that the planner was working on."""
     question: str
@@ -28,8 +26,6 @@ class PlannerAnswer:
 
 @dataclass(frozen=True, slots=True)
 class QuestionState:
-    """Questions and answers."""
-
     newest: Asked | None = None
     """The newest question to people."""
     asked_at: datetime = NEVER

@@ -95,7 +95,6 @@ class RequestState:
 
     @property
     def newest(self) -> Requested | None:
-        """The newest request; None if there was none."""
         return next((entry for entry in reversed(self.entries) if isinstance(entry, Requested)), None)
 
     @property
@@ -111,12 +110,10 @@ class RequestState:
 
     @property
     def turn(self) -> JournaledTurn:
-        """The turn of the newest request."""
         return self.current.said
 
     @property
     def base(self) -> CommitId:
-        """The commit on which the newest request is planned and carried out."""
         return self.current.base
 
     @property

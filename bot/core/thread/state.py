@@ -28,8 +28,6 @@ _PLAN_MOVES: Final = frozenset({Move.PLANNED, Move.OUTGREW})
 
 @dataclass(frozen=True, slots=True)
 class ThreadState:
-    """A thread as its journal records it."""
-
     gate: Thread = Thread()
     """The state of the gate."""
     position: int = 0
@@ -53,7 +51,6 @@ class ThreadState:
 
     @property
     def stage(self) -> Stage:
-        """Where the thread stands."""
         return self.gate.stage
 
     @property

@@ -39,8 +39,6 @@ TaskNote: TypeAlias = TaskChanged | OccurrenceDue | OccurrenceEnded | FindingOff
 
 @dataclass(frozen=True, slots=True)
 class TaskOccurrence:
-    """One occurrence of a task, from the journal."""
-
     key: str
     due: datetime
     missed: int = 0
@@ -73,8 +71,6 @@ class PullFindings:
 
 @dataclass(frozen=True, slots=True)
 class TaskHistory:
-    """The task of a thread, and its occurrences."""
-
     task: str
     digest: str
     """Digest of the task as it was last seen (`core.configuration.MaintenanceTask.digest`)."""
@@ -112,11 +108,9 @@ class TaskHistory:
 
     @property
     def newest_key(self) -> str:
-        """The key of the newest occurrence; "" for none."""
         return self.occurrences[-1].key if self.occurrences else ""
 
     def occurrence(self, key: str) -> TaskOccurrence | None:
-        """Return the occurrence of a key, or None if the journal does not know it."""
         return next((occurrence for occurrence in self.occurrences if occurrence.key == key), None)
 
     def outcome_of(self, key: str) -> str | None:

@@ -21,8 +21,6 @@ _K = TypeVar("_K")
 
 @dataclass(frozen=True, slots=True)
 class UnpostedText:
-    """An entry whose text was not posted yet."""
-
     n: int
     """The entry's number in the journal; `TextPosted.answers` names it once its text is posted."""
     at: datetime
@@ -32,8 +30,6 @@ class UnpostedText:
 
 @dataclass(frozen=True, slots=True)
 class TurnState:
-    """The turns that were taken in, and the texts that are owed to people."""
-
     seen: frozenset[str] = frozenset()
     """The keys of all turns that were taken in or set aside."""
     last_request_at: datetime = NEVER
@@ -58,7 +54,6 @@ class TurnState:
     """The entries whose text was not posted yet, oldest first."""
 
     def apply(self, step: EntryStep) -> "TurnState":
-        """Return the part after one more entry."""
         event, part = step.event, self
         if event.text_to_post:
             part = replace(part, unposted_texts=(*part.unposted_texts, UnpostedText(step.n, step.at, event)))
@@ -81,7 +76,6 @@ class TurnState:
                 return part
 
     def _add_turn(self, step: EntryStep, turn: JournaledTurn) -> "TurnState":
-        """Add the turn that an entry takes in."""
         event, opening = step.event, self.opening_accepted
         is_request = isinstance(event, moves.Requested | moves.Noted)
         if turn.key == ISSUE and (

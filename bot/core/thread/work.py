@@ -14,8 +14,6 @@ from bot.core.work import Consumption, PushedWork
 
 @dataclass(frozen=True, slots=True)
 class WorkState:
-    """What was done, and what is being done."""
-
     newest: Executed | None = None
     """The newest finished work."""
     was_finished: bool = False
@@ -42,7 +40,6 @@ class WorkState:
     made up; "" if nobody did."""
 
     def apply(self, step: EntryStep) -> "WorkState":  # noqa: PLR0911 - one for each kind of entry
-        """Return the part after one more entry."""
         event, part = step.event, self
         if step.ends_plan:
             part = replace(part, was_finished=False, pushing=None, finished_operations=())
@@ -94,7 +91,6 @@ class CostState:
     """The budget that the newest `budget` command set; 0 for none."""
 
     def apply(self, step: EntryStep) -> "CostState":
-        """Return the part after one more entry."""
         event, part = step.event, self
         if event.cost_usd is not None:
             by_session = {**part.by_session, event.session: part.by_session.get(event.session, 0.0) + event.cost_usd}
