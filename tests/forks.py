@@ -210,7 +210,7 @@ def _loaded() -> Server:
     """What the commands of the console script import when they need it, and all that this imports."""
     libraries = ("anthropic._client", "git", "github", "httpcore2", "jwt", "markdown_it", "truststore", "uvicorn")
     more = ("anyio._backends._asyncio", "cryptography.hazmat.primitives.ciphers.aead", "ruamel.yaml")
-    extras = filter(find_spec, ("procrastinate",))
+    extras = filter(find_spec, ("psycopg_pool",))
     ours = (
         "bot.action.main",
         "bot.agent.model.anthropic_model",

@@ -183,8 +183,7 @@ def running_server(*, is_durable: bool = False, shared: Path | None = None) -> I
     bin_folder = programs()
     if bin_folder is None:
         pytest.skip("no PostgreSQL is installed; on Debian: sudo apt-get install postgresql")
-    for library in ("psycopg", "procrastinate"):
-        pytest.importorskip(library, reason=f"{library} is not installed: pip install 'plangate[cluster]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'plangate[cluster]'")
     port = free_port()
     above = Path(tempfile.mkdtemp(prefix="plangate-postgres-"))
     above.chmod(0o755)

@@ -42,7 +42,7 @@ def test_the_image_is_locked_and_unprivileged() -> None:
         for source in [part for part in line.split()[:-1] if not part.startswith("--")]:
             assert (ROOT / source).exists()
             assert f"!{source}" in ignored
-    for package in ("procrastinate", "psycopg", "uvicorn", "hatchling"):
+    for package in ("psycopg", "uvicorn", "hatchling"):
         assert re.search(rf"^{package}==", (ROOT / "requirements" / "container.txt").read_text(), re.M)
 
 

@@ -37,7 +37,7 @@ def test_data_is_made_once(open_folder: Path, tmp_path: Path, is_shared: bool) -
 def test_a_lent_database_is_as_new(postgres: Server) -> None:
     """The next test finds no row, counts from 1, and meets no connection; a database with other tables is not lent."""
     psycopg = pytest.importorskip("psycopg")
-    insert = "INSERT INTO procrastinate_jobs (task_name, queue_name) VALUES ('look', 'looks') RETURNING id"
+    insert = "INSERT INTO plangate_workers DEFAULT VALUES RETURNING id"
     with postgres.lend_migrated_database() as first:
         left = psycopg.connect(first, autocommit=True)
         left.execute(insert)

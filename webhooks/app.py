@@ -244,7 +244,7 @@ async def run(
     """Run a service and its HTTP on a listening socket until a signal arrives. Calls `stopping` once, at the signal."""
     async with service.running():
         name = listener.getsockname()
-        announce = partial(say, "listening", host=name[0], port=name[1], worker=service.queue.has_worker)
+        announce = partial(say, "listening", host=name[0], port=name[1], worker=service.queue.worker is not None)
         served = application(service, DEFAULT_BOUNDS, *further)
         await _Server(_config(served, limits), stopping, announce).serve(sockets=[listener])
         say("stopping")

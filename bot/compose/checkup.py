@@ -223,7 +223,7 @@ def _webhook_secret(github: GitHubSettings) -> Finding:
 # --- Database checks of `plangate doctor`: whether it is there, new enough, migrated, and open to its account --------
 
 OLDEST: Final = 13
-"""The oldest server that procrastinate supports. https://procrastinate.readthedocs.io/en/stable/quickstart.html"""
+"""The oldest server that is supported. No statement needs a newer one."""
 _SHOWN_RIGHTS: Final = 3
 
 

@@ -24,6 +24,7 @@ from bot.service.connections import ServedRepository, github_client
 from bot.service.github_host import GitHubHost, TrackedTask
 from bot.service.inbox import Inbox
 from bot.service.maintenance_pass import MaintenancePass, TaskStatus, next_due
+from bot.service.queue.file_store import FileStore
 from bot.service.worker import sweep_with
 
 # --- The switch of the workflow that looks for reactions: on while a thread waits for people, off while none does
@@ -76,7 +77,8 @@ def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] =
 
     async def sweep_all() -> int:
         async with HostSetup(settings, redactor=redactor) as host:
-            code = await sweep_with(host, Inbox(settings.data_dir / "inbox"), repo, settings.service)
+            store = FileStore(host, Inbox(settings.data_dir / "inbox"))
+            code = await sweep_with(host, store, repo, settings.service)
             await run_periodic_work(host, only=repo)
             return code
 

@@ -24,11 +24,10 @@ from bot.service.overview.overview import Overview, SentDeliveries
 from bot.service.overview.recorder import Announcements, JournalReader, Recorder
 from bot.service.overview.thread_index import FILE, FileIndex, PostgresIndex
 from bot.service.overview.transcript_views import StoredTranscripts
-from bot.service.queue.job_worker import GRACE_SECONDS
-from bot.service.queue.jobs import Jobs
+from bot.service.queue.postgres_store import PostgresStore
 from bot.service.reconcile import Reconciler
 from bot.service.service import PeriodicWork, Service
-from bot.service.worker import CLOSING_SECONDS
+from bot.service.worker import CLOSING_SECONDS, GRACE_SECONDS
 from bot.store.postgres.database import VARIABLE, Database
 from bot.store.postgres.migrations import migrate, require_current
 from bot.telemetry import Counters
@@ -143,9 +142,8 @@ async def reindex_threads(settings: Settings) -> int:
     After the database was lost, nothing else is needed, because the journals are the source of truth.
     """
     async with _database_of(settings).open() as database, HostSetup(settings) as github:
-        addresses, jobs = await github.open_threads(), Jobs(database)
-        for address in addresses:
-            await jobs.wake(address)
+        addresses = await github.open_threads()
+        await PostgresStore(github, database).wake(addresses)
     return len(addresses)
 
 

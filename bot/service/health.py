@@ -163,6 +163,11 @@ class InstallationBreakers:
         breaker = self._breakers.get(installation)
         return breaker is not None and breaker.state != "closed"
 
+    @property
+    def open_installations(self) -> frozenset[Installation]:
+        """The installations whose breakers are not closed."""
+        return frozenset(filter(self.is_open, self._breakers))
+
     def states(self) -> Mapping[str, Mapping[str, object]]:
         """Return the breakers that are not closed, by installation: state, and seconds until the next probe."""
         now = self.clock.monotonic()

@@ -25,7 +25,7 @@ from bot.logs import say
 from bot.service.connections import ServedRepository
 from bot.service.github_host import GitHubHost
 from bot.service.inbox import MISSED, Delivery
-from bot.service.queue.queue_port import Outcome, Queue
+from bot.service.queue.queue_port import JobStore, Outcome
 
 # --- Times up to which GitHub was read, in a file. `save` returns once the file is on disk, and a kill never leaves
 #     half of it
@@ -283,10 +283,10 @@ class _Reading:
 
 @dataclass(slots=True)
 class MissedStore:
-    """Stores in the queue what a reconciler finds."""
+    """Stores what a reconciler finds."""
 
     reading: Reconciler
-    queue: Queue
+    store: JobStore
     receive: Callable[[Delivery], Awaitable[Outcome]]
     read_at: str | None = None
     """When everything was last read completely."""
@@ -311,7 +311,7 @@ class MissedStore:
 
     async def redeliver(self) -> bool:
         """Ask for redelivery of what failed, and log how much."""
-        say("redeliver", asked=await self.reading.redeliver(self.queue.known_guids))
+        say("redeliver", asked=await self.reading.redeliver(self.store.known_guids))
         return True
 
     async def _store(self, address: ThreadAddress, keys: frozenset[str]) -> None:

@@ -5,13 +5,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from bot.clock import SystemClock
 from bot.core.errors import Transient
 from bot.logs import failure
 from bot.service.github_host import GitHubHost
-from bot.service.health import Check
+from bot.service.health import Check, InstallationBreakers
 from bot.service.inbox import Delivery, Inbox
-from bot.service.queue.file_queue import FileQueue
-from bot.service.queue.queue_port import Outcome, Queue
+from bot.service.queue.file_store import FileStore
+from bot.service.queue.queue import Queue
+from bot.service.queue.queue_port import JobStore, Outcome
 from bot.service.reconcile import MissedStore, Reconciler
 from bot.service.ticker import Maintain, Ticker
 from bot.service.worker import Worker
@@ -56,10 +58,12 @@ class Service:
         self.counters = Counters()
         self.settings = settings
         self.secret = settings.github.webhook_secret
-        self.queue = _open_queue(settings, host, worker=worker)
-        self.missed = MissedStore(periodic.reading, self.queue, self.receive) if periodic.reading else None
+        store = _store_of(settings, host)
+        self.queue = Queue(store, Worker(host, store, settings.service) if worker else None)
+        self.breakers = self.queue.worker.breakers if self.queue.worker else InstallationBreakers(SystemClock())
+        self.missed = MissedStore(periodic.reading, store, self.receive) if periodic.reading else None
         self.ticker = self._ticker(settings, periodic) if worker else None
-        self._storage = Check("queue", self.queue.probe, STORAGE_SECONDS)
+        self._storage = Check("queue", store.probe, STORAGE_SECONDS)
         self._model = Check("model", model, MODEL_SECONDS) if model else None
 
     @asynccontextmanager
@@ -74,7 +78,7 @@ class Service:
     async def receive(self, delivery: Delivery) -> Outcome:
         """Store a delivery. STORED: it is durable. JOINED: the check of another one that is stored covers it."""
         try:
-            outcome = await self.queue.store(delivery)
+            outcome = await self.queue.receive(delivery)
         except (OSError, Transient) as error:
             failure("queue", error, guid=delivery.guid)
             self._storage.learn(is_ok=False)
@@ -97,16 +101,16 @@ class Service:
             "model": await self._model.state() if self._model else "unknown",
             "reconciled": self.missed.read_at if self.missed else None,
             "busy": await self._count_busy(),
-            "installations": self.queue.breakers.states(),
+            "installations": self.breakers.states(),
         }
 
     def metrics(self) -> str:
         """Return the counters of the sessions and the open breakers in the Prometheus text format."""
-        return self.counters.text() + self.queue.breakers.metrics()
+        return self.counters.text() + self.breakers.metrics()
 
     async def _count_busy(self) -> int | None:
         try:
-            return (await self.queue.load()).busy
+            return (await self.queue.store.load()).busy
         except Transient:
             return None
 
@@ -122,12 +126,10 @@ class Service:
         )
 
 
-def _open_queue(settings: "Settings", host: GitHubHost, *, worker: bool) -> Queue:
-    """Return the queue in the database of the settings; without one, the queue in files."""
-    limits = settings.service
+def _store_of(settings: "Settings", host: GitHubHost) -> JobStore:
+    """Return the store in the database of the settings; without one, the store in files."""
     if settings.database:
-        from bot.service.queue.postgres_queue import PostgresQueue
+        from bot.service.queue.postgres_store import PostgresStore
 
-        return PostgresQueue(host, Database(settings.database.reveal()), limits if worker else None)
-    inbox = Inbox(settings.data_dir / "inbox")
-    return FileQueue(inbox, Worker(host, inbox, looks=limits.looks, sessions=limits.sessions) if worker else None)
+        return PostgresStore(host, Database(settings.database.reveal()))
+    return FileStore(host, Inbox(settings.data_dir / "inbox"))

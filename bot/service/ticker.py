@@ -13,7 +13,7 @@ from bot.core.names import ThreadAddress
 from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.github_host import GitHubHost
-from bot.service.queue.queue_port import Queue
+from bot.service.queue.queue import Queue
 from bot.service.reconcile import MissedStore
 
 RECONCILE_SECONDS: Final = 300.0
@@ -94,7 +94,7 @@ class Ticker:
 
     async def _poll(self) -> bool:
         """Wake the threads that changed. Return False if there was nothing to poll."""
-        watched = await self.queue.threads_to_poll()
+        watched = await self.queue.store.threads_to_poll()
         if watched:
             for address in await self.host.changed_threads(watched):
                 self.queue.wake(address)

@@ -30,7 +30,6 @@ def test_without_a_database(tmp_path: Path, command: str) -> None:
         ("psycopg", ("reindex",)),
         pytest.param("psycopg", ("serve", "--port", "0"), marks=pytest.mark.long),
         pytest.param("psycopg_pool", ("worker",), marks=pytest.mark.long),
-        pytest.param("procrastinate", ("worker",), marks=pytest.mark.long),
     ),
 )
 def test_without_the_extra(tmp_path: Path, library: str, command: tuple[str, ...]) -> None:
@@ -51,7 +50,7 @@ def test_without_the_extra(tmp_path: Path, library: str, command: tuple[str, ...
 async def test_a_database_of_the_release_before(tmp_path: Path, database_url: str, command: tuple[str, ...]) -> None:
     """Refused before anything begins, with the migration that is missing and the command that applies it."""
     async with Database(database_url).open() as database:
-        newest = (await migrate(database))[-1]
+        newest = [name for name in await migrate(database) if "_post_" not in name][-1]
         await database.rows("DELETE FROM plangate_migrations WHERE name = %(name)s", name=newest)
     given = {"PLANGATE_DATABASE_URL": database_url, "PLANGATE_GITHUB_TOKEN": "x", "PLANGATE_WEBHOOK_SECRET": "y"}
     env = bare(tmp_path) | given | {"GITHUB_API_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": "z"}

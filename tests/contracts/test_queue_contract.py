@@ -14,9 +14,10 @@ from bot.core.errors import Refused
 from bot.core.names import ThreadAddress
 from bot.github.deliveries import DeliveryReport
 from bot.service.inbox import Inbox
-from bot.service.queue.file_queue import FileQueue
-from bot.service.queue.postgres_queue import PostgresQueue
-from bot.service.queue.queue_port import Outcome, Queue
+from bot.service.queue.file_store import FileStore
+from bot.service.queue.postgres_store import PostgresStore
+from bot.service.queue.queue import Queue
+from bot.service.queue.queue_port import JobStore, Outcome
 from bot.service.worker import Worker
 from bot.store.postgres.database import Database
 from tests.service.ground import Host, delivery, thread
@@ -34,13 +35,9 @@ class Processes:
 
     async def start(self, host: Host, *, worker: bool = True, looks: int = 2, sessions: int = 1) -> Queue:
         """Start a process."""
-        queue: Queue
-        limits = ServiceSettings(sessions, looks)
-        if self.url:
-            queue = PostgresQueue(host, Database(self.url), limits if worker else None)
-        else:
-            inbox = Inbox(self.folder)
-            queue = FileQueue(inbox, Worker(host, inbox, looks=looks, sessions=sessions) if worker else None)
+        store: JobStore
+        store = PostgresStore(host, Database(self.url)) if self.url else FileStore(host, Inbox(self.folder))
+        queue = Queue(store, Worker(host, store, ServiceSettings(sessions, looks)) if worker else None)
         stack = AsyncExitStack()
         await stack.enter_async_context(queue.running())
         self._running.append(stack)
@@ -68,7 +65,7 @@ async def processes(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIter
 async def settled(queue: Queue) -> None:
     """Wait until every thread rests."""
     async with asyncio.timeout(20):
-        while (await queue.load()).busy:  # noqa: ASYNC110 - the queue may be another process's
+        while (await queue.store.load()).busy:  # noqa: ASYNC110 - the queue may be another process's
             await asyncio.sleep(0.01)
 
 
@@ -89,14 +86,14 @@ async def test_a_delivery_leads_to_one_look(processes: Processes) -> None:
     """The same guid is stored once, also after its look."""
     host = Host()
     queue = await processes.start(host)
-    assert await queue.store(delivery(1)) is Outcome.STORED
+    assert await queue.receive(delivery(1)) is Outcome.STORED
     await settled(queue)
-    assert await queue.store(delivery(1)) is Outcome.DUPLICATE
-    assert await queue.known_guids(("guid-1", "guid-2")) == {"guid-1"}
-    await queue.probe()
+    assert await queue.receive(delivery(1)) is Outcome.DUPLICATE
+    assert await queue.store.known_guids(("guid-1", "guid-2")) == {"guid-1"}
+    await queue.store.probe()
     await settled(queue)
     assert host.numbers() == [1]
-    assert (await queue.load()).workers == 1
+    assert (await queue.store.load()).workers == 1
 
 
 @pytest.mark.req("W2", "E2")
@@ -109,8 +106,8 @@ async def test_what_needs_no_look(processes: Processes) -> None:
     heard = replace(delivery(1), report=DeliveryReport(PERSON, texts=("@plangate go",)))
     talk = DeliveryReport(PERSON, texts=("hello",))
     host.hold = True  # until the end of the first look nobody knows what the bot listens to
-    assert await queue.store(heard) is Outcome.STORED
-    assert await queue.store(replace(delivery(2), report=talk)) is Outcome.STORED
+    assert await queue.receive(heard) is Outcome.STORED
+    assert await queue.receive(replace(delivery(2), report=talk)) is Outcome.STORED
     await begun(host, "look", 1)
     await begun(host, "look", 2)
     host.hold = False
@@ -126,8 +123,8 @@ async def test_what_needs_no_look(processes: Processes) -> None:
         replace(delivery(5, "e"), report=replace(talk, texts=("@plangate",))),
     ]
     ignored, kept = Outcome.NOT_FOR_US, Outcome.STORED
-    assert await asyncio.gather(*map(queue.store, given)) == [ignored, ignored, kept, kept, kept]
-    assert await queue.known_guids("abcde") == frozenset("cde")
+    assert await asyncio.gather(*map(queue.receive, given)) == [ignored, ignored, kept, kept, kept]
+    assert await queue.store.known_guids("abcde") == frozenset("cde")
     await settled(queue)
     assert host.numbers() == [1, 2, *host.numbers()[2:]]
     assert sorted(host.numbers()[2:]) == [2, 4, 5]
@@ -139,14 +136,14 @@ async def test_talk_while_a_look_is_under_way(processes: Processes) -> None:
     host = Host(listens_to="@plangate")
     queue = await processes.start(host)
     await queue.wake_all(rests=lambda _: True)
-    await queue.store(delivery(1))
+    await queue.receive(delivery(1))
     await settled(queue)
     await queue.wake_all(rests=lambda _: True)
     host.hold = True
-    await queue.store(delivery(1, "again"))
+    await queue.receive(delivery(1, "again"))
     await begun(host, "look", 1)
     talk = DeliveryReport(PERSON, texts=("the second one",))
-    assert await queue.store(replace(delivery(1, "talk"), report=talk)) is Outcome.STORED
+    assert await queue.receive(replace(delivery(1, "talk"), report=talk)) is Outcome.STORED
     host.hold = False
     host.finish(1)
     await settled(queue)
@@ -159,12 +156,12 @@ async def test_deliveries_that_arrive_at_once(processes: Processes) -> None:
     host = Host()
     queue = await processes.start(host)
     given = [delivery(number, guid) for number in (3, 1, 2, None) for guid in (f"{number}-a", f"{number}-b")]
-    outcomes = await asyncio.gather(*(queue.store(each) for each in (*given, *given)))
+    outcomes = await asyncio.gather(*(queue.receive(each) for each in (*given, *given)))
     kept = {Outcome.STORED, Outcome.JOINED}
     assert set(outcomes[:8]) <= kept
     assert set(outcomes[8:]) <= {Outcome.JOINED, Outcome.DUPLICATE}
     await settled(queue)
-    assert set(await queue.known_guids([each.guid for each in given])) >= {"3-a", "1-a", "2-a", "None-a"}
+    assert set(await queue.store.known_guids([each.guid for each in given])) >= {"3-a", "1-a", "2-a", "None-a"}
     assert set(host.numbers()) == {1, 2, 3}
 
 
@@ -173,7 +170,7 @@ async def test_a_delivery_that_cannot_be_stored_keeps_no_other_out(processes: Pr
     """PostgreSQL takes no NUL: whoever sends one learns it, and its neighbors are stored. A file takes everything."""
     queue = await processes.start(Host(), worker=False)
     given = [delivery(1), delivery(2), delivery(3, "no\0/guid"), delivery(4)]
-    outcomes = await asyncio.gather(*(queue.store(each) for each in given), return_exceptions=True)
+    outcomes = await asyncio.gather(*(queue.receive(each) for each in given), return_exceptions=True)
     assert isinstance(outcomes.pop(2), Exception) is bool(processes.url)
     assert outcomes == [Outcome.STORED] * 3
 
@@ -183,8 +180,7 @@ async def test_a_delivery_is_looked_at_by_a_later_process(processes: Processes) 
     """A process without a worker only stores; so does one that dies."""
     silent = Host()
     queue = await processes.start(silent, worker=False)
-    assert not queue.has_worker
-    await queue.store(delivery(1))
+    await queue.receive(delivery(1))
     await processes.stop()
     host = Host()
     queue = await processes.start(host)
@@ -198,11 +194,11 @@ async def test_deliveries_for_a_look_that_waits_join(processes: Processes) -> No
     """One look covers all that was said before it began."""
     host = Host(hold=True)
     queue = await processes.start(host, looks=1)
-    await queue.store(delivery(1))
+    await queue.receive(delivery(1))
     await host.until(1)
-    assert await queue.store(delivery(2, "a")) is Outcome.STORED
-    assert await queue.store(delivery(2, "b")) is Outcome.JOINED
-    assert await queue.store(delivery(2, "b")) in {Outcome.JOINED, Outcome.DUPLICATE}
+    assert await queue.receive(delivery(2, "a")) is Outcome.STORED
+    assert await queue.receive(delivery(2, "b")) is Outcome.JOINED
+    assert await queue.receive(delivery(2, "b")) in {Outcome.JOINED, Outcome.DUPLICATE}
     host.hold = False
     host.finish(1)
     await settled(queue)
@@ -214,9 +210,9 @@ async def test_what_comes_during_a_look_is_heard_at_once_and_looked_at_afterward
     """One thread has one look at a time; listening to it waits for nobody."""
     host = Host(hold=True)
     queue = await processes.start(host)
-    await queue.store(delivery(1, "first"))
+    await queue.receive(delivery(1, "first"))
     await host.until(1)
-    await queue.store(delivery(1, "second"))
+    await queue.receive(delivery(1, "second"))
     await soon(lambda: host.numbers("listen") != [])
     assert len(host.under_way()) == 1
     host.hold = False
@@ -229,12 +225,12 @@ async def test_looks_never_wait_behind_sessions(processes: Processes) -> None:
     """A look that needs a session and finds no slot ends, and goes on by itself once there is one."""
     host = Host(hold=True, sessions=(1, 2))
     queue = await processes.start(host)
-    await queue.store(delivery(1))
+    await queue.receive(delivery(1))
     await begun(host, "look", 1)
-    await queue.store(delivery(2))
+    await queue.receive(delivery(2))
     await soon(lambda: host.numbers("queued") == [2])
     for number in (3, 4):
-        await queue.store(delivery(number))
+        await queue.receive(delivery(number))
         await begun(host, "look", number)
     host.finish(3)
     host.finish(4)
@@ -251,7 +247,7 @@ async def test_a_bug_of_one_thread_stops_no_other(processes: Processes) -> None:
     host = Host(failures=[Refused("no"), ValueError("a bug")])
     queue = await processes.start(host, looks=1)
     for number in (1, 2, 3):
-        await queue.store(delivery(number))
+        await queue.receive(delivery(number))
     await settled(queue)
     assert host.numbers() == [1, 2, 3]
 
@@ -261,7 +257,7 @@ async def test_work_of_a_process_that_ends_goes_on_in_the_next(processes: Proces
     """At its next step, at once."""
     first, second = Host(hold=True), Host()
     queue = await processes.start(first)
-    await queue.store(delivery(1))
+    await queue.receive(delivery(1))
     await first.until(1)
     await processes.stop()
     assert first.under_way() == []
@@ -280,8 +276,8 @@ async def test_waking(processes: Processes) -> None:
     assert await queue.wake_all(rests=lambda address: address == thread(2)) == 3
     await settled(queue)
     assert sorted(host.numbers()) == [1, 3, 5]
-    assert set(await queue.threads_to_poll()) >= {thread(1), thread(3)}
-    await queue.store(replace(delivery(None), guid="every"))
+    assert set(await queue.store.threads_to_poll()) >= {thread(1), thread(3)}
+    await queue.receive(replace(delivery(None), guid="every"))
     await host.until(6)
     await settled(queue)
     assert sorted(host.numbers()) == [1, 1, 2, 3, 3, 5]
@@ -291,7 +287,7 @@ async def test_the_installation_is_looked_up_where_a_delivery_names_none(process
     """A repository's own webhook does not name it."""
     host = Host()
     queue = await processes.start(host)
-    await queue.store(replace(delivery(1), address=ThreadAddress(None, 1, "octo", "hello", 1)))
+    await queue.receive(replace(delivery(1), address=ThreadAddress(None, 1, "octo", "hello", 1)))
     await host.until(1)
     await settled(queue)
     assert host.numbers() == [1]

@@ -5,14 +5,16 @@ import hashlib
 import hmac
 import http.client
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bot.config.settings import GitHubSettings, Secret, Settings
+from bot.config.settings import GitHubSettings, Secret, ServiceSettings, Settings
 from bot.core.errors import Transient
 from bot.core.names import RepositoryId, ThreadAddress
 from bot.core.thread.state import ThreadState
@@ -20,9 +22,11 @@ from bot.github.deliveries import KnownBot
 from bot.service.configurations import Configurations
 from bot.service.connections import Connections
 from bot.service.github_host import CheckedThread, GitHubHost
-from bot.service.inbox import Delivery
-from bot.service.queue.file_queue import FileQueue
+from bot.service.inbox import Delivery, Inbox
+from bot.service.queue.file_store import FileStore
+from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
+from bot.service.worker import Worker
 from bot.workflow.thread_run import StateCache
 
 SECRET = "It's a Secret to Everybody"
@@ -40,21 +44,17 @@ def settings(folder: Path, secret: str = SECRET) -> Settings:
     return Settings(data_dir=folder, github=GitHubSettings(webhook_secret=Secret(secret)))
 
 
-def files_of(service: Service) -> FileQueue:
-    assert isinstance(service.queue, FileQueue)
-    return service.queue
-
-
 async def idle(service: Service) -> None:
     """Wait until every thread rests."""
-    worker = files_of(service).worker
-    assert worker is not None
-    await worker.wait_until_idle()
+    assert service.queue.worker is not None
+    async with asyncio.timeout(20):
+        await service.queue.worker.wait_until_idle()
 
 
 def waiting(service: Service) -> tuple[Delivery, ...]:
     """Return the deliveries that wait for a look."""
-    return files_of(service).inbox.waiting()
+    assert isinstance(service.queue.store, FileStore)
+    return service.queue.store.inbox.waiting()
 
 
 async def settle(rounds: int = 50) -> None:
@@ -77,18 +77,81 @@ class HandClock:
         return self.seconds
 
     async def sleep(self, seconds: float) -> None:
-        woken = asyncio.Event()
-        self._sleepers.append((self.seconds + seconds, woken))
-        await woken.wait()
+        self._sleepers.append(sleeper := (self.seconds + seconds, asyncio.Event()))
+        try:
+            await sleeper[1].wait()
+        finally:
+            self._sleepers.remove(sleeper)
 
     def waits(self) -> list[float]:
         return sorted(at - self.seconds for at, woken in self._sleepers if not woken.is_set())
 
     def turn(self, seconds: float) -> None:
         self.seconds += seconds
-        for at, woken in self._sleepers:
+        for at, woken in tuple(self._sleepers):
             if at <= self.seconds:
                 woken.set()
+
+
+@dataclass(slots=True)
+class FileWork:
+    """A worker on files, and what tests do to it."""
+
+    worker: Worker
+    store: FileStore
+    clock: HandClock
+
+    @classmethod
+    def on(
+        cls, inbox: Inbox, host: GitHubHost, *, looks: int = 8, sessions: int = 4, attempts: float = math.inf
+    ) -> "FileWork":
+        """Join a worker to an inbox; it begins nothing before it runs."""
+        clock = HandClock()
+        store = FileStore(host, inbox, clock)
+        limits = ServiceSettings(sessions, looks)
+        return cls(Worker(host, store, limits, clock, attempts=attempts), store, clock)
+
+    async def wake(self, *threads: int | ThreadAddress) -> None:
+        """Wake threads one after the other, and let everything happen that can."""
+        for each in threads:
+            await self.store.wake([thread(each) if isinstance(each, int) else each])
+            await settle()
+
+    async def deliver(self, number: int | None, guid: str = "") -> Outcome:
+        """Store a delivery, and let everything happen that can."""
+        (outcome,) = await self.store.store_all([delivery(number, guid)])
+        await settle()
+        return outcome
+
+    def waiting(self) -> tuple[Delivery, ...]:
+        """Return the deliveries that wait for a look."""
+        return self.store.inbox.waiting()
+
+    async def busy(self) -> int:
+        return (await self.store.load()).busy
+
+    async def rest(self) -> None:
+        """Wait until every thread rests."""
+        async with asyncio.timeout(20):
+            await self.worker.wait_until_idle()
+
+    async def finish_all(self, host: "Host") -> None:
+        """End every look that begins, until none is left."""
+        async with asyncio.timeout(20):
+            while await self.busy():
+                for call in host.under_way():
+                    call.end.set_result(None)
+                await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def working(
+    folder: Path, host: GitHubHost, *, looks: int = 8, sessions: int = 4, attempts: float = math.inf
+) -> AsyncIterator[FileWork]:
+    """Run a worker on the files of a folder."""
+    work = FileWork.on(Inbox(folder / "inbox"), host, looks=looks, sessions=sessions, attempts=attempts)
+    async with work.worker.running():
+        yield work
 
 
 @dataclass(slots=True)

@@ -16,10 +16,10 @@ from bot.core.thread.state import ThreadState
 from bot.github.responses import Forbidden, Missing
 from bot.service.health import FIRST_PAUSE, THREADS, InstallationBreakers, InstallationUnavailable
 from bot.service.inbox import Delivery, Inbox
-from bot.service.queue.file_queue import FileQueue
+from bot.service.queue.file_store import FileStore
+from bot.service.queue.queue import Queue
 from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
-from bot.service.slots import FairShares, FairSlots
 from bot.service.worker import Worker
 from tests.service.ground import HandClock, Host, settings, settle, thread
 
@@ -103,11 +103,12 @@ async def p99_of_others(folder: Path, noise: Collection[tuple[float, ThreadAddre
     """Return the 99th percentile of the seconds until a mention at the other installations was looked at."""
     clock = EventClock()
     host = TimedHost(clock=clock, fails=fails)
-    worker = Worker(host, Inbox(folder), clock)
+    store = FileStore(host, Inbox(folder), clock)
+    worker = Worker(host, store, clock=clock)
     async with worker.running():
         for at, address in sorted([*others_arrivals(), *noise], key=lambda each: each[0]):
             await clock.pass_until(at)
-            worker.wake(address)
+            await store.wake([address])
         await clock.pass_until(HOUR + 2 * TIMEOUTS)
     assert not worker.exit_code
     waited = sorted(host.signs.get(_key(each), math.inf) - at for at, each in others_arrivals())
@@ -140,10 +141,10 @@ async def test_who_waited_for_a_failing_installation_is_looked_at_afterwards(tmp
     """Nothing is lost: a probe finds that GitHub answers again, and every thread gets its look."""
     clock = EventClock()
     host = TimedHost(clock=clock, fails=True)
-    worker = Worker(host, Inbox(tmp_path), clock)
+    store = FileStore(host, Inbox(tmp_path), clock)
+    worker = Worker(host, store, clock=clock)
     async with worker.running():
-        for number in range(1, 51):
-            worker.wake(of(NOISY, number))
+        await store.wake([of(NOISY, number) for number in range(1, 51)])
         await settle()
         await clock.pass_until(HOUR)
         states = worker.breakers.states()
@@ -153,48 +154,7 @@ async def test_who_waited_for_a_failing_installation_is_looked_at_afterwards(tmp
         await clock.pass_until(HOUR + TIMEOUTS + 2 * 300 + 50)
         assert worker.breakers.states() == {}
         assert len(host.signs) == 50
-        assert worker.busy == 0
-
-
-async def test_a_lone_installation_uses_every_slot() -> None:
-    """The share is kept for others only once there are others."""
-    shares = FairShares(8)
-    shares.meet(None)
-    shares.meet(7)
-    assert shares.share == 8
-    shares.meet(8)
-    assert shares.share == 4
-    assert FairShares(1).share == 1
-
-
-async def test_installations_take_turns() -> None:
-    """With one slot and a long line of one installation, the next turn is another's, and then its own again."""
-    slots, turns = FairSlots(1), list[int]()
-
-    async def take(installation: int) -> None:
-        async with slots.hold(installation):
-            turns.append(installation)
-            await asyncio.sleep(0)
-
-    await asyncio.gather(*(take(each) for each in (1, 1, 1, 1, 2, 3, 2)))
-    assert turns == [1, 2, 3, 1, 2, 1, 1]
-
-
-async def test_whoever_gives_up_waiting_keeps_no_slot() -> None:
-    """Neither in the line, nor at the moment of its turn."""
-    slots = FairSlots(1)
-    await slots.acquire(1)
-    in_line, granted = asyncio.create_task(slots.acquire(2)), asyncio.create_task(slots.acquire(3))
-    await settle()
-    in_line.cancel()
-    await settle()
-    slots.release(1)
-    granted.cancel()
-    await settle()
-    assert in_line.cancelled()
-    assert granted.cancelled()
-    assert slots.shares.has_room(1)
-    await slots.acquire(1)
+        assert (await store.load()).busy == 0
 
 
 async def test_what_operators_see_of_a_failing_installation(tmp_path: Path) -> None:
@@ -282,10 +242,13 @@ def test_one_probe_at_a_time() -> None:
 async def test_one_installation_leaves_room_for_the_deliveries_of_others(tmp_path: Path) -> None:
     """Above half of the inbox, its deliveries are refused, and theirs are not."""
     inbox = Inbox(tmp_path, limit=8)
-    queue = FileQueue(inbox, Worker(Host(hold=True), inbox, HandClock()))
+    host = Host(hold=True)
+    store = FileStore(host, inbox, HandClock())
+    queue = Queue(store, Worker(host, store, clock=HandClock()))
     async with queue.running():
         deliveries = [Delivery(f"guid-{each}", "issues", of(each, 99)) for each in (NOISY, NOISY + 1)]
         for number in range(1, 4):
             queue.wake(of(NOISY, number))
-        assert await queue.store(Delivery("guid", "issues", of(NOISY, 4))) is Outcome.STORED
-        assert [await queue.store(each) for each in deliveries] == [Outcome.NO_ROOM, Outcome.STORED]
+        await settle()
+        assert await queue.receive(Delivery("guid", "issues", of(NOISY, 4))) is Outcome.STORED
+        assert [await queue.receive(each) for each in deliveries] == [Outcome.NO_ROOM, Outcome.STORED]

@@ -195,8 +195,9 @@ KILLED = """
 import asyncio, sys, time
 from pathlib import Path
 from bot.service.inbox import Inbox
-from bot.service.queue.file_queue import FileQueue
-from tests.service.ground import delivery
+from bot.service.queue.file_store import FileStore
+from bot.service.queue.queue import Queue
+from tests.service.ground import Host, delivery
 
 class HangsAfterTheWrite(Inbox):
     def store_all(self, deliveries):
@@ -207,9 +208,9 @@ class HangsAfterTheWrite(Inbox):
         return found
 
 async def main():
-    queue = FileQueue(HangsAfterTheWrite(Path(sys.argv[1])), None)
-    print(await queue.store(delivery(1)), flush=True)
-    await asyncio.gather(*(queue.store(delivery(number)) for number in range(2, 10)))
+    queue = Queue(FileStore(Host(), HangsAfterTheWrite(Path(sys.argv[1]))), None)
+    print(await queue.receive(delivery(1)), flush=True)
+    await asyncio.gather(*(queue.receive(delivery(number)) for number in range(2, 10)))
     print("answered", flush=True)
 
 asyncio.run(main())

@@ -11,7 +11,8 @@ from bot.core.names import ThreadAddress
 from bot.github.app import KnownGuids
 from bot.service.github_host import GitHubHost
 from bot.service.inbox import Inbox
-from bot.service.queue.file_queue import FileQueue
+from bot.service.queue.file_store import FileStore
+from bot.service.queue.queue import Queue
 from bot.service.queue.queue_port import Outcome
 from bot.service.reconcile import MissedStore, PassOn, ReadingTotals, Reconciler
 from bot.service.service import PeriodicWork, Service
@@ -83,7 +84,7 @@ async def test_where_it_cannot_be_stored_the_reading_ends(tmp_path: Path) -> Non
     async def full(_: object) -> Outcome:
         return Outcome.NO_ROOM
 
-    missed = MissedStore(Reading([(thread(1), frozenset({"issue"}))]), FileQueue(Inbox(tmp_path), None), full)
+    missed = MissedStore(Reading([(thread(1), frozenset({"issue"}))]), FileStore(Host(), Inbox(tmp_path)), full)
     with pytest.raises(Transient, match="stored"):
         await missed.read_missed()
     assert missed.read_at is None
@@ -99,8 +100,9 @@ async def test_the_ticker_reads_at_the_start_and_again(tmp_path: Path, caplog: p
     async def receive(_: object) -> Outcome:
         return Outcome.STORED
 
-    queue = FileQueue(inbox, Worker(Host(), inbox, clock))
-    missed = MissedStore(reading, queue, receive)
+    store = FileStore(Host(), inbox, clock)
+    queue = Queue(store, Worker(Host(), store, clock=clock))
+    missed = MissedStore(reading, store, receive)
     tick = Ticker(Host(), queue, 10.0, clock, missed=missed, missed_seconds=300.0)
     async with tick.running():
         for _ in range(2):

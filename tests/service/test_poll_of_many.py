@@ -55,6 +55,10 @@ class Watched:
     woken: dict[int, list[float]] = field(default_factory=dict)
     leads: bool = True
 
+    @property
+    def store(self) -> "Watched":
+        return self
+
     async def threads_to_poll(self) -> Sequence[ThreadAddress]:
         return self.addresses
 

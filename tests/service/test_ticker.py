@@ -1,7 +1,8 @@
 """The ticker: what no delivery speaks of is woken all the same."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from bot.core.errors import Refused, Transient
 from bot.core.names import ThreadAddress
 from bot.service.inbox import Inbox
-from bot.service.queue.file_queue import FileQueue
+from bot.service.queue.file_store import FileStore
+from bot.service.queue.queue import Queue
 from bot.service.ticker import AGAIN_SECONDS, CHECK_SECONDS, MAINTAIN_SECONDS, RECONCILE_SECONDS, Ticker
 from bot.service.worker import Worker
 from tests.service.ground import HandClock, Host, settle, thread
@@ -19,14 +21,22 @@ POLL = 10.0
 
 def ticker(folder: Path, host: Host) -> Ticker:
     clock = HandClock()
-    inbox = Inbox(folder)
-    return Ticker(host, FileQueue(inbox, Worker(host, inbox, clock)), POLL, clock)
+    store = FileStore(host, Inbox(folder), clock)
+    return Ticker(host, Queue(store, Worker(host, store, clock=clock)), POLL, clock)
 
 
-def worker_of(tick: Ticker) -> Worker:
-    assert isinstance(tick.queue, FileQueue)
+@asynccontextmanager
+async def ticking(tick: Ticker) -> AsyncIterator[Ticker]:
+    """Run a ticker beside the worker that it wakes."""
+    async with tick.queue.running(), tick.running():
+        yield tick
+
+
+async def idle(tick: Ticker) -> None:
+    """Wait until all that is woken rests."""
+    await settle()
     assert tick.queue.worker is not None
-    return tick.queue.worker
+    await tick.queue.worker.wait_until_idle()
 
 
 def turn(tick: Ticker, seconds: float) -> None:
@@ -39,15 +49,13 @@ async def test_every_open_thread_is_looked_at_at_the_start_and_again(tmp_path: P
     """A crash, or a webhook that was lost, only costs time; one that rests is watched, and not looked at."""
     host = Host(opened=(thread(1), thread(2)))
     tick = ticker(tmp_path, host)
-    async with tick.running():
-        await settle()
-        await worker_of(tick).wait_until_idle()
+    async with ticking(tick):
+        await idle(tick)
         assert host.numbers() == [1, 2]
         host.opened, host.resting = (thread(3), thread(1)), (thread(1),)
         turn(tick, RECONCILE_SECONDS)
-        await settle()
-        await worker_of(tick).wait_until_idle()
-        assert worker_of(tick).open_threads == (thread(3), thread(1))
+        await idle(tick)
+        assert await tick.queue.store.threads_to_poll() == (thread(3), thread(1))
     assert host.numbers() == [1, 2, 3]
 
 
@@ -55,13 +63,11 @@ async def test_reactions_wake(tmp_path: Path) -> None:
     """Each poll asks about the open threads at once, and looks at those that moved."""
     host = Host(opened=(thread(1), thread(2)))
     tick = ticker(tmp_path, host)
-    async with tick.running():
-        await settle()
-        await worker_of(tick).wait_until_idle()
+    async with ticking(tick):
+        await idle(tick)
         host.moved = [thread(2)]
         turn(tick, POLL)
-        await settle()
-        await worker_of(tick).wait_until_idle()
+        await idle(tick)
     assert host.numbers() == [1, 2, 2]
     assert host.asked[-1] == (thread(1), thread(2))
 
@@ -70,7 +76,7 @@ async def test_nothing_open_asks_nothing(tmp_path: Path) -> None:
     """GitHub's limits are not spent on an empty list."""
     host = Host()
     tick = ticker(tmp_path, host)
-    async with tick.running():
+    async with ticking(tick):
         for _ in range(3):
             await settle()
             turn(tick, POLL)
@@ -85,13 +91,12 @@ async def test_a_failure_is_said_and_the_next_tick_tries_again(
     """Nothing ends the ticking but its end."""
     host = Host(opened=(thread(1),), unasked=[error])
     tick = ticker(tmp_path, host)
-    async with tick.running():
+    async with ticking(tick):
         await settle()
         assert tick.github == "failing"
         assert [record.getMessage() for record in caplog.records] == ["reconcile"]
         turn(tick, AGAIN_SECONDS)
-        await settle()
-        await worker_of(tick).wait_until_idle()
+        await idle(tick)
         assert tick.github == "ok"
     assert host.numbers() == [1]
 
@@ -109,11 +114,11 @@ async def test_scheduled_tasks_run_at_the_start_and_every_minute(tmp_path: Path)
         wake(thread(4))
 
     tick.maintain = maintain
-    async with tick.running():
+    async with ticking(tick):
         for seconds in (0.0, MAINTAIN_SECONDS, AGAIN_SECONDS, AGAIN_SECONDS):
             turn(tick, seconds)
             await settle()
-            await worker_of(tick).wait_until_idle()
+            await idle(tick)
     assert passes == [0.0, MAINTAIN_SECONDS, MAINTAIN_SECONDS + AGAIN_SECONDS]
     assert host.numbers() == [4, 4]
 
@@ -127,7 +132,7 @@ async def test_an_action_begins_an_interval_after_it_began_before(tmp_path: Path
         turn(tick, seconds)
 
     tick.maintain = maintain
-    async with tick.running():
+    async with ticking(tick):
         await settle()
         assert isinstance(tick.clock, HandClock)
         assert pause in tick.clock.waits()
@@ -143,11 +148,11 @@ async def test_red_checks_are_looked_for_every_hour(tmp_path: Path) -> None:
         wake(thread(5))
 
     tick.check = check
-    async with tick.running():
+    async with ticking(tick):
         for seconds in (0.0, CHECK_SECONDS - 1, 1.0):
             turn(tick, seconds)
             await settle()
-            await worker_of(tick).wait_until_idle()
+            await idle(tick)
     assert host.numbers() == [5, 5]
 
 
@@ -155,9 +160,9 @@ async def test_it_ends_with_its_context(tmp_path: Path) -> None:
     """No tick comes afterwards."""
     host = Host(opened=(thread(1),))
     tick = ticker(tmp_path, host)
-    async with tick.running():
+    async with ticking(tick):
         await settle()
-    await worker_of(tick).wait_until_idle()
+    await idle(tick)
     turn(tick, RECONCILE_SECONDS)
     await settle()
     assert host.numbers() == [1]

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 from bot.core.errors import Refused, Transient
 from bot.service.inbox import Inbox
-from bot.service.worker import Worker
-from tests.service.ground import HandClock, Host, delivery, settle, thread
+from bot.service.queue.queue_port import Outcome
+from tests.service.ground import FileWork, Host, delivery, settle, thread
 
-LOOKS, SESSIONS = 1, 1
 WITH_SESSION = (3, 4)
 """The threads whose looks run sessions."""
-ROUNDS = 15
+ROUNDS = 25
 """Steps of the event loop between which a worker that waits for nothing from outside comes to rest."""
 NUMBERS = st.integers(1, 4)
 STEPS = st.one_of(
@@ -59,7 +58,6 @@ class Play:
 
     inbox: Inbox
     host: Host = field(default_factory=lambda: Host(hold=True, hold_listens=True, sessions=WITH_SESSION))
-    clock: HandClock = field(default_factory=HandClock)
     asked: list[tuple[int, int]] = field(default_factory=list)
     stored: dict[str, int] = field(default_factory=dict)
 
@@ -67,39 +65,38 @@ class Play:
         """Take the steps on an event loop of their own."""
 
         async def play() -> None:
-            asyncio.get_running_loop().set_default_executor(threads := CountedThreads())
-            async with asyncio.timeout(20):
-                await self.play(steps, threads)
+            work = FileWork.on(self.inbox, self.host, looks=1, sessions=1)
+            async with asyncio.timeout(20), work.worker.running():
+                asyncio.get_running_loop().set_default_executor(threads := CountedThreads())
+                await self.play(work, steps, threads)
 
         asyncio.run(play())
 
-    async def play(self, steps: list[tuple[str, int]], threads: CountedThreads) -> None:
-        work = Worker(self.host, self.inbox, self.clock, looks=LOOKS, sessions=SESSIONS)
+    async def play(self, work: FileWork, steps: list[tuple[str, int]], threads: CountedThreads) -> None:
         for what, number in steps:
-            self.step(work, what, number)
+            await self.step(work, what, number)
             await threads.settle()
             self.check()
-        while work.busy:
-            self.clock.turn(300)
+        while await work.busy():
+            work.clock.turn(300)
             for call in [*self.host.under_way("look"), *self.host.under_way("listen")]:
                 call.end.set_result(None)
             await threads.settle()
             self.check()
-        await work.wait_until_idle()
 
-    def step(self, work: Worker, what: str, number: int) -> None:
+    async def step(self, work: FileWork, what: str, number: int) -> None:
         looking = [call for call in self.host.under_way() if call.address.number == number]
         listening = [call for call in self.host.under_way("listen") if call.address.number == number]
         match what:
             case "wake":
                 self.asked.append((number, len(self.host.calls)))
-                work.wake(thread(number))
+                await work.store.wake([thread(number)])
             case "deliver":
-                made = delivery(number, f"guid-{number}-{len(self.stored)}")
+                made = delivery(number, f"guid-{number}-{len(self.asked)}")
                 self.asked.append((number, len(self.host.calls)))
-                self.stored[made.guid] = len(self.host.calls)
-                self.inbox.store(made)
-                work.deliver(made)
+                at = len(self.host.calls)
+                if await work.store.store_all([made]) == [Outcome.STORED]:
+                    self.stored[made.guid] = at
             case "finish" if looking:
                 looking[0].end.set_result(None)
             case "refuse" if looking:
@@ -109,7 +106,7 @@ class Play:
             case "heard" if listening:
                 listening[0].end.set_result(None)
             case "time":
-                self.clock.turn(number)
+                work.clock.turn(number)
             case _:
                 pass  # there is nothing to end
 
@@ -119,8 +116,8 @@ class Play:
             under_way = [call.address.number for call in self.host.under_way(what)]
             assert len(under_way) == len(set(under_way))
         sessions = [call for call in self.host.under_way() if call.address.number in WITH_SESSION]
-        assert len(sessions) <= SESSIONS
-        assert len(self.host.under_way()) - len(sessions) <= LOOKS
+        assert len(sessions) <= 1
+        assert len(self.host.under_way()) - len(sessions) <= 1
         waiting = {each.guid for each in self.inbox.waiting()}
         for guid, at in self.stored.items():
             if guid not in waiting:

@@ -1,7 +1,6 @@
 """A worker on PostgreSQL as a process of its own, for tests that kill or pause it: worker_process.py URL
 
-Tells one line for each look that begins, ends, or is cancelled, and for each time the process was declared dead. Looks
-go on until they are cancelled.
+Tells one line for each look that begins, ends, or is cancelled. Looks go on until they are cancelled.
 """
 
 import asyncio
@@ -11,12 +10,14 @@ from collections.abc import Callable
 from bot.config.settings import ServiceSettings
 from bot.core.names import ThreadAddress
 from bot.core.thread.state import ThreadState
-from bot.service.queue.job_worker import Pace
-from bot.service.queue.postgres_queue import PostgresQueue
+from bot.service.queue.heartbeat import Pace
+from bot.service.queue.postgres_store import PostgresStore
+from bot.service.worker import Worker
 from bot.store.postgres.database import Database
 from tests.service.ground import Host
 
-QUICK = Pace(poll=0.05, beat=0.1, stalled=2.0, grace=1.0, watch=0.1, settled=0.3)
+QUICK = Pace(beat=0.1, stalled=2.0, watch=0.1, settled=0.3)
+POLL, GRACE = 0.05, 1.0
 LIMITS = ServiceSettings(sessions=1, looks=2)
 
 
@@ -43,7 +44,9 @@ def tell(line: str) -> None:
 
 
 async def work(url: str) -> None:
-    async with PostgresQueue(Endless(), Database(url), LIMITS, QUICK).running():
+    host = Endless()
+    store = PostgresStore(host, Database(url), QUICK)
+    async with store.open(), Worker(host, store, LIMITS, poll_seconds=POLL, grace_seconds=GRACE).running():
         await asyncio.Event().wait()
 
 

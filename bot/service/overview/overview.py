@@ -144,7 +144,7 @@ class Overview:
 
     async def deliveries(self) -> Sequence[StoredDelivery]:
         """Return the newest deliveries that are stored, at most SHOWN of them, oldest first."""
-        return self._redact(tuple((await self.service.queue.list_stored())[-SHOWN:]))
+        return self._redact(tuple((await self.service.queue.store.list_stored())[-SHOWN:]))
 
     async def sent_deliveries(self) -> Sequence[SentDelivery]:
         """Return the newest deliveries as GitHub lists them, newest first. Raises PlangateError."""
@@ -154,9 +154,9 @@ class Overview:
         """Return the state of the service's parts. Nothing is asked of GitHub or the model more than once a minute."""
         queue, load = self.service.queue, Load()
         with suppress(Transient):  # the database is away, and the state of deliveries says so
-            load = await queue.load()
+            load = await queue.store.load()
         state, sessions = await self.service.state(), self.service.settings.service.sessions
-        return Health(state, load, queue.has_worker, sessions, tuple(self.limits()))
+        return Health(state, load, queue.worker is not None, sessions, tuple(self.limits()))
 
     def _redact(self, view: _V) -> _V:
         return redact_view(view, self.recorder.redactor)

@@ -1,16 +1,16 @@
-"""What the service needs from its queue, and what both adapters share."""
+"""The contract of the queue's two stores, and how deliveries that arrive together are stored together."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import ClassVar, Final
 
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
-from bot.service.health import InstallationBreakers
 from bot.service.inbox import Delivery
 from bot.service.slots import Installation
 
@@ -31,11 +31,6 @@ async def end_tasks(tasks: Collection["asyncio.Task[None]"]) -> None:
         for task in running:
             task.cancel()
         _, running = await asyncio.wait(running, timeout=AGAIN_SECONDS)
-
-
-# --- What the service needs from its queue. Two adapters keep the same contract
-# (tests/contracts/test_queue_contract.py).
-# The journal of a thread is the truth and a queue holds only wake-ups: losing all of it loses no thread.
 
 
 class Outcome(StrEnum):
@@ -79,62 +74,133 @@ class Load:
     """Processes that check threads."""
 
 
-class Queue(Protocol):
-    """Durable wake-ups of threads, and the workers that check them. Each thread has one check at a time."""
+class Task(StrEnum):
+    """What a job does, as the log calls it."""
 
-    async def store(self, delivery: Delivery) -> Outcome:
-        """Store a delivery, so that a check of its thread begins after this call even if the process dies (W2).
+    CHECK = "check"
+    """Carries a thread on."""
+    SESSION = "session"
+    """The same, for a thread whose check found no free session slot."""
+    READ = "read comments"
+    """Reads what people said, while a check of the thread runs or waits for its slot."""
 
-        The same guid is stored once. What surely needs no check is not stored. Raises OSError or Transient if it cannot
-        be stored; then nothing is kept.
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """Work on one thread that this process has begun."""
+
+    task: Task
+    address: ThreadAddress | None
+    """None: every open thread."""
+    run: int
+    """The number of this run, which no other has: one that was taken over can no longer be ended."""
+    attempts: int = 0
+    """How often it failed before."""
+    has_session: bool = False
+    waits_for_session: bool = False
+    """Whether its check wanted a session and found no slot."""
+
+
+class JobStore(ABC):
+    """Durable wake-ups of threads, and the jobs that processes have begun. Two stores keep this contract
+    (tests/contracts/test_queue_contract.py).
+
+    Rules
+    - A thread has one check and one reading at a time, in all processes together, and no check begins while the thread
+      is read.
+    - A wake during a check leads to a reading at once, and to another check: the order of deliveries is not trusted,
+      and a check covers only what was stored before it began (W2).
+    - A thread that waits for a session keeps its place while other checks of it run.
+    - Installations take turns.
+    - The journal of a thread is the truth: losing the whole store loses no thread.
+
+    Every method may raise Transient. A store of several processes overrides what has a default here.
+    """
+
+    is_shared: ClassVar[bool] = False
+    """Whether several processes check threads from this store."""
+    news: asyncio.Event
+    """Set when a job may have become available."""
+
+    @abstractmethod
+    def open(self) -> AbstractAsyncContextManager[None]:
+        """Hold the store open. Raises Misconfigured if it cannot be used."""
+
+    @abstractmethod
+    def working(self, drop: Callable[[], None]) -> AbstractAsyncContextManager[None]:
+        """Be a worker of this store while the context is open. Calls `drop` when this worker was declared dead: its
+        jobs are others' now."""
+
+    @abstractmethod
+    async def store_all(self, deliveries: Sequence[Delivery]) -> Sequence[Outcome]:
+        """Store deliveries and wake their threads, all or none. Return once they are durable.
+
+        The same guid is stored once. What surely needs no check is not stored. Raises OSError or Transient if they
+        cannot be stored; then nothing is kept.
         """
 
+    @abstractmethod
     async def known_guids(self, guids: Collection[str]) -> frozenset[str]:
         """Return which of these deliveries were stored lately."""
 
-    async def probe(self) -> None:
-        """Raise OSError or Transient if no delivery can be stored."""
-
-    def wake(self, address: ThreadAddress) -> None:
-        """Make sure that a check of the thread begins after this call. The process may die first: a later
-        reconciliation finds the thread."""
-
-    async def wake_all(self, *, rests: Callable[[ThreadAddress], bool]) -> int:
-        """Wake every open thread, except those that rest or wait for a session. Return how many are open.
-
-        Raises what the host raises.
-        """
-
-    async def threads_to_poll(self) -> tuple[ThreadAddress, ...]:
-        """Return the threads that may change without a delivery, because GitHub sends none for reactions."""
-
-    async def load(self) -> Load:
-        """Return what waits and runs."""
-
+    @abstractmethod
     async def list_stored(self) -> Sequence[StoredDelivery]:
         """Return the deliveries that are stored, oldest first, and at most some hundred of those that were covered."""
 
-    @property
-    def has_worker(self) -> bool:
-        """Whether this process checks threads."""
+    @abstractmethod
+    async def probe(self) -> None:
+        """Raise OSError or Transient if no delivery can be stored."""
 
-    @property
-    def breakers(self) -> InstallationBreakers:
-        """The breakers that keep installations that GitHub fails for out of this process's check slots."""
+    @abstractmethod
+    async def wake(self, addresses: Sequence[ThreadAddress | None]) -> None:
+        """Make sure that a check of each thread begins after this call. None stands for every open thread."""
 
-    @property
-    def leads(self) -> bool:
-        """Whether this process does the periodic work: one process at a time does."""
+    @abstractmethod
+    async def fetch(self, task: Task, passed_over: Collection[Installation]) -> Job | None:
+        """Begin the next job of this kind, except those of some installations. Return None if there is none."""
 
-    def running(self) -> AbstractAsyncContextManager[None]:
-        """Store, and check what waits, while the context is open. At its end no work is lost: another process, or the
-        next start, goes on with it."""
+    @abstractmethod
+    async def finish(self, job: Job) -> bool:
+        """End a job. If its check waits for a session, the thread gets in line. Return False if it was taken over."""
+
+    @abstractmethod
+    async def give_back(self, job: Job, seconds: float) -> bool:
+        """Have a job begin again after some seconds; after infinitely many, at the next start of the service. Return
+        False if it was taken over by another worker."""
+
+    @abstractmethod
+    async def find_waiting(self, addresses: Sequence[ThreadAddress]) -> frozenset[ThreadAddress]:
+        """Return for which of these threads a job waits."""
+
+    @abstractmethod
+    async def load(self) -> Load:
+        """Return what waits and runs."""
+
+    @abstractmethod
+    async def threads_to_poll(self) -> tuple[ThreadAddress, ...]:
+        """Return the threads that may change without a delivery, because GitHub sends none for reactions."""
+
+    @abstractmethod
+    async def record_check(self, address: ThreadAddress) -> None:
+        """Record for other processes what the host found out in its check of a thread."""
+
+    async def record_open(self, addresses: Sequence[ThreadAddress]) -> None:
+        """Record that exactly these threads are open."""
+
+    async def lead(self, holder: str, seconds: float) -> bool:
+        """Take or renew the lease of the periodic work. Return False if another process holds it."""
+        return True
+
+    async def end_lead(self, holder: str) -> None:
+        """Release the lease, if this process holds it."""
+
+    async def delete_deliveries(self) -> None:
+        """Delete what GitHub no longer redelivers."""
 
 
 # --- Group commit: deliveries that arrive while others are being stored are stored together, with one write ----------
-# A delivery that arrives alone is stored at once. Under load the batches grow by themselves, so that the time of a
-# sync,
-# or of a transaction, is shared by all that waited for it. No delivery is answered before it is durable itself.
+# A delivery that arrives alone is stored at once. Under load the batches grow by themselves, so that the time of
+# a sync, or of a transaction, is shared by all that waited for it. No delivery is answered before it is durable itself.
 
 WRITERS: Final = 2
 """Batches that are written at the same time, so that what arrives during a write need not wait for its end."""

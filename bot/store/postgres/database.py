@@ -76,13 +76,13 @@ class Database:
                 "row_factory": dict_row,
                 "connect_timeout": CONNECT_SECONDS,
                 "application_name": "plangate",
+                "autocommit": True,
             },
             min_size=2,
             max_size=LARGEST_POOL,
             timeout=self.wait_seconds,
             reconnect_timeout=RETRY_SECONDS,
             reconnect_failed=self._retry_soon,
-            configure=_commit_each_statement,
             check=_check_connection,
             open=False,
         )
@@ -109,12 +109,6 @@ async def run(connection: "AsyncConnection[dict[str, Any]]", query: str, **value
     """Run one statement on a connection, and return its rows."""
     cursor = await connection.execute(query.encode(), values or None)
     return await cursor.fetchall() if cursor.description else []
-
-
-async def _commit_each_statement(connection: "AsyncConnection[dict[str, Any]]") -> None:
-    """Make each statement a transaction of its own. The pool's arguments must not: procrastinate connects with them and
-    with its own ``autocommit`` to listen, and fails if it is given twice."""
-    await connection.set_autocommit(True)
 
 
 async def _check_connection(connection: "AsyncConnection[dict[str, Any]]") -> None:
@@ -148,7 +142,6 @@ def as_transient() -> Iterator[None]:
 def check_url(url: str) -> None:
     """Raise Misconfigured if the extra with the driver is not installed, or if the URL cannot be read."""
     try:
-        import procrastinate  # noqa: F401 - without it the queue could not begin
         import psycopg_pool  # noqa: F401
         from psycopg import ProgrammingError
         from psycopg.conninfo import conninfo_to_dict

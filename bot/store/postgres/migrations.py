@@ -1,6 +1,6 @@
 """Numbered migrations of the database, and what `plangate doctor` reads of it."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import resources
@@ -12,13 +12,12 @@ from bot.store.postgres.database import CONNECT_SECONDS, VARIABLE, Database, che
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
-# --- Numbered migrations of the database: procrastinate's own, and the files in `sql/` -------------------------------
-# Rules
+# Rules of the files in `sql/`
 # - `plangate migrate` runs before the new release starts. Every file must work with the workers of the release before,
 #   so that old and new ones run side by side: add tables, columns with defaults, and functions with a new name.
 #   tests/store/test_migration_rules.py refuses statements that take something away.
 # - What only the new release allows (dropping, renaming) has ``_post_`` in its file's name, and is applied by
-#   `plangate migrate --finish` once the last old worker has ended. procrastinate names its files in the same way.
+#   `plangate migrate --finish` once the last old worker has ended. A new database has no old workers.
 # - Each file is applied once, in a transaction of its own; one process migrates at a time.
 
 _LOCK: Final = "SELECT pg_advisory_lock(hashtext('plangate migrate'))"
@@ -46,9 +45,10 @@ async def migrate(database: Database, *, finish: bool = False) -> tuple[str, ...
     """Apply what is missing, in order, and return the names. With `finish`, also what had to wait for old workers."""
     async with database.connection() as connection, _hold_lock(connection):
         await run(connection, _TABLE)
-        applied = await _install_procrastinate(connection)
-        for migration in await _unapplied_migrations(connection):
-            if migration.waits and not finish:
+        missing, applied = await _unapplied_migrations(connection), list[str]()
+        is_new = missing == list(_own_migrations())
+        for migration in missing:
+            if migration.waits and not (finish or is_new):
                 continue
             async with connection.transaction():
                 await run(connection, migration.sql)
@@ -81,39 +81,16 @@ async def missing_migrations(connection: "AsyncConnection[dict[str, Any]]") -> l
     return await _unapplied_migrations(connection) if has_table[0]["yes"] else list(_own_migrations())
 
 
-async def _install_procrastinate(connection: "AsyncConnection[dict[str, Any]]") -> list[str]:
-    """Install procrastinate's tables into a new database. Its schema includes all migrations that it ships with."""
-    if (await run(connection, "SELECT to_regclass('procrastinate_jobs') IS NOT NULL AS yes"))[0]["yes"]:
-        return []
-    from procrastinate.schema import SchemaManager
-
-    async with connection.transaction():
-        await run(connection, SchemaManager.get_schema())
-        for migration in _procrastinate_migrations():
-            await run(connection, _RECORD, name=migration.name)
-    return ["procrastinate"]
-
-
 async def _unapplied_migrations(connection: "AsyncConnection[dict[str, Any]]") -> list[Migration]:
     applied = {row["name"] for row in await run(connection, "SELECT name FROM plangate_migrations")}
-    return [
-        migration for migration in (*_procrastinate_migrations(), *_own_migrations()) if migration.name not in applied
-    ]
-
-
-def _procrastinate_migrations() -> Iterator[Migration]:
-    return _files("procrastinate.sql", "migrations", prefix="procrastinate/")
+    return [migration for migration in _own_migrations() if migration.name not in applied]
 
 
 def _own_migrations() -> Iterator[Migration]:
-    return _files("bot.store.postgres", "sql")
-
-
-def _files(package: str, folder: str, *, prefix: str = "") -> Iterator[Migration]:
-    files: Sequence[Any] = [*(resources.files(package) / folder).iterdir()]
+    files = (resources.files("bot.store.postgres") / "sql").iterdir()
     for file in sorted(files, key=lambda file: str(file.name)):
         if file.name.endswith(".sql"):
-            yield Migration(prefix + file.name, file.read_text(encoding="utf-8"))
+            yield Migration(file.name, file.read_text(encoding="utf-8"))
 
 
 # --- What `plangate doctor` needs to know of the database, read without changing anything ----------------------------
@@ -128,7 +105,7 @@ SELECT wanted.privilege || ' on ' || c.relname AS privilege
 FROM pg_class c CROSS JOIN LATERAL unnest(
     CASE c.relkind WHEN 'S' THEN ARRAY['USAGE'] ELSE ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'] END
 ) AS wanted (privilege)
-WHERE c.relkind IN ('r', 'S') AND pg_table_is_visible(c.oid) AND c.relname ~ '^(plangate|procrastinate)_'
+WHERE c.relkind IN ('r', 'S') AND pg_table_is_visible(c.oid) AND c.relname ~ '^plangate_'
     AND NOT CASE c.relkind WHEN 'S' THEN has_sequence_privilege(c.oid, wanted.privilege)
         ELSE has_table_privilege(c.oid, wanted.privilege) END
 ORDER BY c.relname, wanted.privilege
@@ -181,12 +158,12 @@ async def inspect(url: str) -> Inspection:
 async def _inspect(connection: "AsyncConnection[dict[str, Any]]") -> Inspection:
     (server,) = await run(connection, _SERVER)
     denied = tuple(row["privilege"] for row in await run(connection, _DENIED))
-    missing = [] if denied else await missing_migrations(connection)
+    every, missing = list(_own_migrations()), [] if denied else await missing_migrations(connection)
     return Inspection(
         **server,
         denied=denied,
         missing=tuple(migration.name for migration in missing if not migration.waits),
-        unfinished=tuple(migration.name for migration in missing if migration.waits),
+        unfinished=tuple(migration.name for migration in missing if migration.waits and len(missing) < len(every)),
     )
 
 

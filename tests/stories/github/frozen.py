@@ -13,11 +13,13 @@ from typing import Final
 
 from bot.compose.github import HostSetup
 from bot.config.settings import ServiceSettings, Settings
-from bot.service.queue.job_worker import Pace
-from bot.service.queue.postgres_queue import PostgresQueue
+from bot.service.queue.heartbeat import Pace
+from bot.service.queue.postgres_store import PostgresStore
+from bot.service.queue.queue import Queue
+from bot.service.worker import Worker
 from bot.store.postgres.database import Database
 
-QUICK: Final = Pace(poll=0.1, beat=0.2, stalled=2.0, grace=1.0, watch=0.2, settled=1.0)
+QUICK: Final = Pace(beat=0.2, stalled=2.0, watch=0.2, settled=1.0)
 """A worker that is silent for two seconds counts as dead."""
 LIMITS: Final = ServiceSettings(sessions=2, looks=3)
 END_SECONDS: Final = 60.0
@@ -83,7 +85,8 @@ class FrozenWorker:
     async def _work(self, begun: threading.Event) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
         async with HostSetup(replace(self.settings, data_dir=self.data)) as host:
-            queue = PostgresQueue(host, Database(self.url), LIMITS, QUICK)
-            async with queue.running():
+            store = PostgresStore(host, Database(self.url), QUICK)
+            worker = Worker(host, store, LIMITS, poll_seconds=0.1, grace_seconds=1.0)
+            async with Queue(store, worker).running():
                 begun.set()
                 await self._ended.wait()

@@ -39,7 +39,7 @@ async def serving(story: Story) -> AsyncIterator[Service]:
 async def rest(service: Service) -> None:
     """Wait until no thread is under way."""
     async with asyncio.timeout(240):
-        while (await service.queue.load()).busy:  # noqa: ASYNC110 - of whatever the queue wakes meanwhile
+        while (await service.queue.store.load()).busy:  # noqa: ASYNC110 - of whatever the queue wakes meanwhile
             await asyncio.sleep(0.02)
 
 
@@ -48,7 +48,7 @@ async def read(service: Service) -> None:
     assert service.missed is not None
     await service.missed.read_missed()
     await rest(service)
-    for address in await service.host.changed_threads(await service.queue.threads_to_poll()):
+    for address in await service.host.changed_threads(await service.queue.store.threads_to_poll()):
         service.queue.wake(address)
     await rest(service)
 

@@ -18,12 +18,13 @@ from typing import Final
 import pytest
 
 from bot.core.names import ThreadAddress
-from bot.service.queue.jobs import Jobs
+from bot.service.queue.postgres_store import PostgresStore
 from bot.store.postgres.database import Database
 from bot.store.postgres.migrations import migrate
 from bot.testing.github.entities import Comment
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.server import ScriptedModel
+from tests.service.ground import Host
 from tests.stories.github.clocks import RealClock
 from tests.stories.github.frozen import FrozenWorker
 from tests.stories.github.ground import HOME, Hub, Model, long, settings, settle, soak
@@ -45,10 +46,10 @@ END_SESSIONS: Final = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WH
 
 @dataclass(slots=True)
 class Ground:
-    """A hub, the jobs of a database, and workers on it."""
+    """A hub, the store in a database, and workers on it."""
 
     hub: Hub
-    jobs: Jobs
+    store: PostgresStore
     make: FrozenWorker
     """What each worker is made from."""
     chance: random.Random
@@ -59,7 +60,7 @@ class Ground:
     async def start_worker(self) -> None:
         """Start a worker with an account of its own at the database, by which its sessions can be ended."""
         name = f"worker{len(self.workers) + len(self.dead)}"
-        await self.jobs.database.rows(f"CREATE ROLE {name} SUPERUSER LOGIN")
+        await self.store.database.rows(f"CREATE ROLE {name} SUPERUSER LOGIN")
         worker = FrozenWorker(
             self.make.settings, self.make.url.replace("://nobody@", f"://{name}@"), self.make.data / name
         )
@@ -68,7 +69,7 @@ class Ground:
 
     async def end_sessions(self, worker: FrozenWorker) -> None:
         """End a dead worker's sessions of the database, as the system does with the connections of a process."""
-        await self.jobs.database.rows(END_SESSIONS, name=worker.data.name)
+        await self.store.database.rows(END_SESSIONS, name=worker.data.name)
 
     async def strike(self) -> None:
         """Kill a worker, and start another one; or freeze it for a while."""
@@ -89,12 +90,12 @@ class Ground:
         """Wake a thread, as a delivery does."""
         home = self.hub.world.repository(HOME)
         where = ThreadAddress(self.hub.installation.id, home.id, home.owner_login, home.name, number)
-        await self.jobs.wake(where)
+        await self.store.wake([where])
 
     async def rest(self) -> None:
         """Wait until no job waits or runs."""
         async with asyncio.timeout(SECONDS):
-            while (await self.jobs.load()).busy:  # noqa: ASYNC110 - of all workers
+            while (await self.store.load()).busy:  # noqa: ASYNC110 - of all workers
                 await asyncio.sleep(0.1)
 
 
@@ -107,7 +108,7 @@ async def ground(tmp_path: Path, model: Model, database_url: str) -> AsyncIterat
         async with Database(database_url).open() as database:
             await migrate(database)
             make = FrozenWorker(given, database_url, tmp_path / "workers")
-            made = Ground(hub, Jobs(database), make, random.Random())
+            made = Ground(hub, PostgresStore(Host(), database), make, random.Random())
             try:
                 yield made
             finally:
@@ -140,7 +141,7 @@ async def carry_on(ground: Ground, numbers: list[int]) -> None:
     async with asyncio.timeout(SECONDS):
         while waiting:
             await asyncio.sleep(0.5)
-            busy_at = time.monotonic() if (await ground.jobs.load()).busy else busy_at
+            busy_at = time.monotonic() if (await ground.store.load()).busy else busy_at
             assert time.monotonic() - busy_at < IDLE, f"no job is left, and these threads are not done: {waiting}"
             for number in sorted(waiting):
                 plans = hub.plans(number)

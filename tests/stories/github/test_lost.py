@@ -10,6 +10,7 @@ import pytest
 from bot.compose.github import unreported_threads
 from bot.github.repository import Address
 from bot.service.inbox import Delivery, Inbox
+from bot.service.queue.file_store import FileStore
 from bot.service.worker import Worker
 from bot.testing.github import conversation
 from tests.stories.github.ground import HOME, PATIENCE, WISH, Hub, Story, long, soak
@@ -101,19 +102,21 @@ async def test_a_hook_of_the_repositorys_own(story: Story, tmp_path: Path) -> No
     """A delivery that names no installation is as good as the App's own, alone and beside it."""
     issue = story.opens("will")
     unnamed = replace(story.address(), installation=None)
-    worker = Worker(story.host, Inbox(tmp_path / "inbox"))
+    store = FileStore(story.host, Inbox(tmp_path / "inbox"))
+    worker = Worker(story.host, store)
     async with worker.running(), asyncio.timeout(PATIENCE):
-        worker.deliver(Delivery("1", "issues", replace(unnamed, told="issue")))
+        await store.store_all([Delivery("1", "issues", replace(unnamed, told="issue"))])
         await worker.wait_until_idle()
         assert (story.signs(issue), len(story.plans()), worker.exit_code) == (["eyes"], 1, 0)
-        worker.deliver(Delivery("2", "issues", story.address()))
-        worker.deliver(Delivery("3", "issues", unnamed))
+        await store.store_all([Delivery("2", "issues", story.address())])
+        await store.store_all([Delivery("3", "issues", unnamed)])
         await worker.wait_until_idle()
         assert worker.exit_code == 0
-        assert worker.open_threads == (story.address(),)
-        await story.host.changed_threads(worker.open_threads)
+        polled = await store.threads_to_poll()
+        assert polled == (story.address(),)
+        await story.host.changed_threads(polled)
         story.reacts("maya", "+1")
-        assert await story.host.changed_threads(worker.open_threads) == worker.open_threads
+        assert await story.host.changed_threads(polled) == polled
 
 
 @pytest.mark.req("W3")

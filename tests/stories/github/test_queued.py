@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from bot.compose.github import HostSetup
+from bot.config.settings import ServiceSettings
 from bot.core.gate import Stage
 from bot.core.notes import Queued
 from bot.core.reply_text import session_queued
 from bot.core.thread.state import ThreadState
 from bot.service.inbox import Inbox
+from bot.service.queue.file_store import FileStore
 from bot.service.worker import Worker
 from tests.stories.github.ground import HOME, PATIENCE, WISH, Model, Story
 from tests.stories.github.service import Served
@@ -84,21 +86,21 @@ async def test_each_waiting_thread_gets_its_session(story: Story, model: Model, 
     of the others gets its plan, and the approved one its pull request."""
     await story.planned()
     pause, before = model.pause("p0"), len(model.heard)
-    work = Worker(story.host, Inbox(tmp_path / "inbox"), looks=2, sessions=1)
+    store = FileStore(story.host, Inbox(tmp_path / "inbox"))
+    work = Worker(story.host, store, ServiceSettings(sessions=1, looks=2))
 
-    def wake(*numbers: int) -> None:
-        for number in numbers:
-            work.wake(story.address(number))
+    async def wake(*numbers: int) -> None:
+        await store.wake([story.address(number) for number in numbers])
 
     async with work.running():
-        wake(story.opens("will").number)
+        await wake(story.opens("will").number)
         await pause.reached()
-        wake(story.opens("will").number, story.opens("will").number)
+        await wake(story.opens("will").number, story.opens("will").number)
         await asyncio.to_thread(until, lambda: WAITS in story.said("progress", 3) + story.said("progress", 4), "a wait")
         story.reacts("maya", "+1")
         story.says("will", "@plangate status", 3)
         story.says("will", "@plangate stop", 4)
-        wake(1, 3, 4)
+        await wake(1, 3, 4)
         await asyncio.to_thread(until, lambda: WAITS in story.said("progress", 1), "an approval")
         await asyncio.to_thread(until, lambda: story.said("tell", 3) and story.said("tell", 4), "the answers")
         assert len(model.heard) == before + 1
