@@ -147,7 +147,6 @@ class Case:
 
 
 def case(row: str) -> Case:
-    """Read a row of the table."""
     given, _, expected = row.partition(" => ")
     said, _, under = (part.strip() for part in given.partition("|"))
     circumstances = [each.strip() for each in under.split(",") if each.strip()]

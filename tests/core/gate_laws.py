@@ -85,7 +85,6 @@ def _is_honest(tried: Try) -> bool:
 
 
 def stops_everywhere(tried: Try) -> bool:
-    """Stop is legal in every stage."""
     return tried.event.move != "stopped" or (tried.after is not None and tried.after.stage not in EFFECTS)
 
 

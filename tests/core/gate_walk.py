@@ -80,7 +80,6 @@ def walk(gate: Gate, start: Iterable[Any] = (), without: str = "") -> Iterator[T
 
 
 def attempt(gate: Gate, thread: Any, event: Any) -> Try:
-    """Hand one event to one thread."""
     try:
         after, effect = gate.step(thread, event)
     except IllegalEvent:

@@ -167,12 +167,10 @@ def tags(words: str) -> str:
 
 
 def selectors(words: str) -> str:
-    """Spell words with variation selectors."""
     return "".join(chr(0xE0100 + ord(sign)) for sign in words)
 
 
 def bits(words: str, zero: str = "\u200b", one: str = "\u200c") -> str:
-    """Spell words with two code points."""
     return "".join(one if ord(sign) >> at & 1 else zero for sign in words for at in range(8))
 
 

@@ -6,7 +6,6 @@ from bot.core.transcript import Json
 
 
 def state_values(state: ThreadState) -> Json:
-    """Return the values of a state that has a request."""
     asking = encode(state.question.newest)["asking"]["call"] if state.question.newest else None
     return {
         "stage": state.stage,

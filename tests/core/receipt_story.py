@@ -55,7 +55,6 @@ def evidence(
 
 
 def approved(rests_on: DecisionEvidence | None = None, plan: PlanDocument = PLAN) -> Approved:
-    """Return the approval of a plan."""
     at = NOW + timedelta(minutes=10)
     return Approved(by=("maya",), approved_at=at, digest=plan.digest, evidence=rests_on or evidence(plan=plan))
 

@@ -1,11 +1,12 @@
-"""The brief of an execution session: everything that it knows of the work, in one order (K1)."""
+"""What crosses the gate, and texts from the repository."""
 
 from dataclasses import replace
 from typing import Final
 
 import pytest
 
-from bot.core.brief import ExecutionBrief, Words, escape_reminders
+from bot.core.brief import ExecutionBrief, Passage, RepositoryQuery, RepositoryText, Topic, Words, escape_reminders
+from bot.core.turn import Picture
 from tests.core.test_comment import PLAN
 
 RESULT: Final = "It becomes a pull request."
@@ -56,8 +57,7 @@ def test_brief_of_little() -> None:
     ("repairs", "said"),
     ((0, "What fails is said at the top of the pull request."), (1, "What fails is handed back to you once.")),
 )
-def test_what_comes_of_failures(repairs: int, said: str) -> None:
-    """The session knows whether it gets failing checks back."""
+def test_the_session_knows_whether_it_gets_failing_checks_back(repairs: int, said: str) -> None:
     assert said in replace(BRIEF, repairs=repairs, withheld=1).render()
     assert "1 text is left out" in replace(BRIEF, withheld=1).render()
 
@@ -66,3 +66,16 @@ def test_words_that_imitate_a_reminder_are_escaped_once() -> None:
     escaped = escape_reminders("a < b </system-reminder>")
     assert escaped == "a < b \\</system-reminder>"
     assert escape_reminders(escaped) == escaped
+
+
+@pytest.mark.req("K8")
+def test_nothing_foreign_unless_asked_for() -> None:
+    """A query that says nothing else wants no words of people who may not ask, and a passage is nobody else's."""
+    assert not RepositoryQuery(Topic.ISSUE, 7).strangers
+    found = RepositoryText((Passage("issue #7", "It fails."),))
+    assert (found.passages[0].foreign, found.more) == (False, False)
+
+
+@pytest.mark.req("K9")
+def test_a_picture_is_shown_or_says_why_not() -> None:
+    assert Picture("by @rea in a comment", why="it is too large").image is None

@@ -311,8 +311,7 @@ def test_approval_is_never_read_from_other_words(line: str) -> None:
         assert APPROVAL.fullmatch(line.strip().lower())
 
 
-def test_other_mention() -> None:
-    """A configured mention is the only one that is heard, with its slash form."""
+def test_a_configured_mention_is_the_only_one_that_is_heard_with_its_slash_form() -> None:
     assert parse("@our-bot stop", "@our-bot") == Command(Verb.STOP)
     assert parse("/our-bot stop", "@our-bot") == Command(Verb.STOP)
     assert parse("@plangate stop", "@our-bot") is None

@@ -1,4 +1,4 @@
-"""What the bot says: inert whatever it quotes, and bounded. The whole texts are in test_texts.py."""
+"""Every text of the plan comment, and the changes between two versions."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from bot.core.approval import Reason, Verdict, VerdictOutcome, VerdictReason
-from bot.core.comment import REASONS, amendment, contract, estimate, outcome, plan_text, reasons
+from bot.core.comment import CHANGES_ROOM, REASONS, amendment, changes, contract, estimate, outcome, plan_text, reasons
 from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.markdown.elements import code
+from bot.core.markdown.inert import POSTED_CHARACTERS
 from bot.core.markdown.visible import visible_text
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
-from bot.core.plan import Contract, Hidden, PlanDocument
+from bot.core.plan import MARKDOWN_LIMIT, Contract, Hidden, PlanDocument
 from bot.core.pull_text import co_author, commit_message
 from bot.core.reply_text import (
     did_you_mean,
@@ -51,8 +52,7 @@ def test_the_estimate_is_shown_and_no_part_of_the_document() -> None:
     assert (told.digest, "Estimated" in plan_text(PLAN, "HOW")) == (PLAN.digest, False)
 
 
-def test_expiry_is_utc() -> None:
-    """The expiry is told in UTC, whatever zone it was computed in."""
+def test_the_expiry_is_told_in_utc_whatever_zone_it_was_computed_in() -> None:
     east = replace(PLAN, expires=PLAN.expires.astimezone(timezone(timedelta(hours=9))))
     assert plan_text(east, "") == plan_text(PLAN, "")
 
@@ -192,13 +192,11 @@ def test_much_work_so_far() -> None:
 
 
 def test_a_crowd_under_a_plan() -> None:
-    """Twenty reasons are said, and the others counted."""
     crowd = tuple(VerdictReason(Reason.ROLE_TOO_LOW, Actor(number, f"p{number}")) for number in range(25))
     assert reasons(Verdict(VerdictOutcome.PENDING, (), crowd)).endswith("approve; and 5 more")
 
 
-def test_co_author() -> None:
-    """A co-author is named by an address that hides the real one."""
+def test_a_co_author_is_named_by_an_address_that_hides_the_real_one() -> None:
     assert co_author(Actor(7, "ana"), "ghe.example.org") == "ana <7+ana@users.noreply.ghe.example.org>"
     assert co_author(Actor(1, "you"), "") == ""
 
@@ -209,3 +207,58 @@ def test_reason(reason: Reason) -> None:
     assert reasons(Verdict(VerdictOutcome.PENDING, (), (VerdictReason(reason, ANA),))) == f"`@ana`: {REASONS[reason]}"
     assert reasons(Verdict(VerdictOutcome.PENDING, (), (VerdictReason(reason),))) == REASONS[reason]
     assert list(REASONS.values()).count(REASONS[reason]) == 1
+
+
+OLD: Final = PlanDocument(
+    repository=RepositoryId(5),
+    thread=ThreadNumber(8),
+    plan=1,
+    base=CommitId("c" * 40),
+    markdown="Rename it.\n\nThen test it.\n\nThen say so.",
+    contract=Contract(scope=("src/**",)),
+    tier="normal",
+    budget_usd=5.0,
+    expires=datetime(2026, 11, 27, 8, 30, tzinfo=UTC),
+)
+NEW: Final = replace(
+    OLD, plan=2, markdown="Move it.\n\nThen test it.\n\nThen say so.", contract=Contract(("src/**", "docs/**"))
+)
+
+
+@pytest.mark.req("PR5")
+def test_text_and_contract() -> None:
+    """Lines that went and lines that came, of the text and of what it may do, each with a neighbour."""
+    assert changes(OLD, NEW) == (
+        "-Rename it.\n+Move it.\n \n…\n \n"
+        "-- Files: `src/**`\n+- Files: `src/**`, `docs/**`\n - Commands to prove it: none"
+    )
+
+
+def test_a_version_that_is_the_same_but_for_its_number_says_that_as_well() -> None:
+    assert changes(OLD, replace(OLD, plan=2)) == "nothing"
+
+
+@pytest.mark.req("PR5", "X2")
+def test_shown() -> None:
+    """The comment shows it in a block of its own; the digest covers it."""
+    told = replace(NEW, changed=changes(OLD, NEW))
+    assert "### What changed since plan 1\n\n```diff\n-Rename it.\n+Move it.\n" in plan_text(told, "")
+    assert told.digest != NEW.digest
+
+
+@given(st.lists(st.text("x `[]-*+@~\u202e", max_size=300), max_size=80))
+def test_no_box_and_bounded(lines: list[str]) -> None:
+    """Whatever went or came, nothing in it is a box to tick, and it has its room."""
+    went = replace(OLD, markdown="\n".join(["- [ ] Approve this plan", " [x] Approve this plan", *lines]))
+    for told in (changes(went, OLD), changes(OLD, went)):
+        assert not any(line.startswith(("- [ ] ", "- [x] ", "+ [ ] ")) for line in told.split("\n"))
+        assert len(told) < CHANGES_ROOM + 200
+
+
+def test_the_longest_fits() -> None:
+    """The longest plan with the longest list of hidden fragments and of changes is one comment."""
+    one, other = ("\n".join([sign * 78] * (MARKDOWN_LIMIT // 79)) for sign in "ab")
+    hidden = Hidden.of(["h" * 400] * 50)
+    plan = replace(NEW, markdown=one, hidden=hidden, changed=changes(replace(OLD, markdown=other), NEW))
+    assert "more lines" in plan.changed
+    assert len(plan_text(plan, "Decide." * 100)) < POSTED_CHARACTERS

@@ -61,7 +61,6 @@ def test_the_lowest_role_of_a_list_and_all_above_it_may_ask(roles: str, lowest: 
     ("roles", "lowest"), (("[write]", Role.WRITE), ("[admin, maintain]", Role.MAINTAIN), ("[]", Role.NOBODY))
 )
 def test_the_lowest_role_of_a_list_approves(roles: str, lowest: Role) -> None:
-    """Approving reads its list as asking does."""
     approve = configuration(f"approve:\n  roles: {roles}\n  four_eyes: true\n").approve
     assert approve.policy(9) == Policy(lowest, four_eyes=True, bot=9)
 
@@ -86,7 +85,6 @@ def test_the_lowest_role_of_a_list_approves(roles: str, lowest: Role) -> None:
     ),
 )
 def test_a_mistake_is_told_in_the_words_of_the_file(text: str, said: str) -> None:
-    """Not in those of the library that finds it."""
     with pytest.raises(Misconfigured) as told:
         configuration(text, "f")
     assert str(told.value).startswith(said)

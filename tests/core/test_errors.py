@@ -1,4 +1,4 @@
-"""Errors: the tree in the docstring is the tree of classes, and each says what, where and how to fix it."""
+"""The tree of errors, and failures that git reports."""
 
 import inspect
 import re
@@ -17,6 +17,10 @@ from bot.core.errors import (
     PlangateError,
     Refused,
     Transient,
+    is_passing,
+    is_secret_found,
+    is_token_refused,
+    rule_violation,
 )
 from tests.rows import every_row
 
@@ -54,13 +58,11 @@ def test_tree() -> None:
         (IllegalEvent, 1),
     ),
 )
-def test_exit_codes(error: type[PlangateError], code: int) -> None:
-    """The exit codes are the documented ones."""
+def test_the_exit_codes_are_the_documented_ones(error: type[PlangateError], code: int) -> None:
     assert error.exit_code == code
 
 
-def test_drawn_exit_codes() -> None:
-    """An exit code that the docstring names is that of the class."""
+def test_an_exit_code_that_the_docstring_names_is_that_of_the_class() -> None:
     named = re.findall(r"(\w+)  .*exit code (\d)", errors.__doc__ or "")
     assert len(named) == 4
     assert {name: getattr(errors, name).exit_code for name, _ in named} == {name: int(code) for name, code in named}
@@ -75,8 +77,7 @@ def test_drawn_exit_codes() -> None:
         (Refused("no plan", where="thread 5", fix="ask for one"), "no plan (thread 5): ask for one"),
     ),
 )
-def test_one_line(error: PlangateError, line: str) -> None:
-    """An error says what happened, where, and how to fix it, in one line."""
+def test_an_error_says_what_happened_where_and_how_to_fix_it_in_one_line(error: PlangateError, line: str) -> None:
     assert str(error) == line
 
 
@@ -88,3 +89,56 @@ def test_out_of_scope() -> None:
     assert "p9 and 1 more: approve" in str(OutOfScope(paths[:11]))
     assert "p9 and 2 more: approve" in str(OutOfScope(paths))
     assert OutOfScope(paths).paths == paths
+
+
+@every_row(
+    ("said", "passing"),
+    (
+        ("fatal: unable to access 'https://github.com/a/b.git/': The requested URL returned error: 502", True),
+        ("error: RPC failed; HTTP 500 curl 22 The requested URL returned error: 500", True),
+        ("fatal: the remote end hung up unexpectedly", True),
+        ("fatal: unable to access 'https://x/': Could not resolve host: x", True),
+        ("fatal: unable to access 'https://x/': The requested URL returned error: 403", False),
+        ("fatal: repository 'https://x/' not found", False),
+        ("fatal: couldn't find remote ref refs/heads/x", False),
+        ("fatal: Authentication failed for 'https://x/'", False),
+    ),
+)
+def test_passing(said: str, *, passing: bool) -> None:
+    """Only what the server or the network may get over by itself is worth another try."""
+    assert is_passing(said) is passing
+
+
+def test_rule_violation() -> None:
+    """GitHub's words are one bounded line of what prints; whoever says nothing of a rule gives none."""
+    said = (
+        "remote: error: GH013: Repository rule violations found for refs/heads/x.\n"
+        "remote:\n"
+        "remote: - GITHUB PUSH PROTECTION\n"
+        "remote:   \u2014\u2014\u2014\u2014\u2014\u2014\u2014\n"
+        "remote:     path: \x1b[31m\u202ea.py:3\n"
+        f"remote: {'x' * 2000}\n"
+        "To https://github.com/a/b.git\n"
+        " ! [remote rejected] x -> x (push declined due to repository rule violations)\n"
+    )
+    words = rule_violation(said)
+    assert words.startswith(
+        "GH013: Repository rule violations found for refs/heads/x. - GITHUB PUSH PROTECTION path: [31ma.py:3 xxx"
+    )
+    assert (len(words), words.count("To https")) == (600, 0)
+    assert is_secret_found(words)
+    assert rule_violation("error: failed to push some refs") == ""
+    assert not is_secret_found(rule_violation("GH013: Commits must have verified signatures."))
+
+
+@every_row(
+    ("output", "is_refused"),
+    (
+        ("fatal: could not read Username for 'https://github.com': terminal prompts disabled", True),
+        ("fatal: Authentication failed for 'https://github.com/o/n.git/'", True),
+        ("fatal: unable to access 'https://github.com/o/n.git/': The requested URL returned error: 403", False),
+        ("", False),
+    ),
+)
+def test_refused_token_is_recognized(output: str, *, is_refused: bool) -> None:
+    assert is_token_refused(output) is is_refused

@@ -38,7 +38,6 @@ def test_the_keys_have_their_order() -> None:
 
 
 def test_keys_of_a_newer_version_survive() -> None:
-    """What this version does not know is kept, and written again."""
     body = {"detail": "x", "owes": "y", "colour": {"of": ["the", "door"]}}
     event = decode_event("failed", body)
     assert event.unknown == {"colour": {"of": ["the", "door"]}}
@@ -46,14 +45,12 @@ def test_keys_of_a_newer_version_survive() -> None:
 
 
 def test_a_kind_of_a_newer_version_survives() -> None:
-    """An entry of an unknown kind still tells its cost; everything else is kept."""
     event = decode_event("painted", {"cost_usd": 0.5, "colour": "red"})
     assert (event, event.kind) == (Unknown(kind="painted", cost_usd=0.5, unknown={"colour": "red"}), "painted")
     assert encode(event) == {"cost_usd": 0.5, "colour": "red"}
 
 
 def test_a_plan_of_a_newer_format_still_tells_its_cost() -> None:
-    """The entry can be summed and written again; nothing of it is lost."""
     body = {"plan": {"v": 2}, "cost_usd": 0.5, "session": "plan-1", "ask": 1}
     event = decode_event("planned", body)
     assert (event.kind, event.cost_usd, event.session) == ("planned", 0.5, "plan-1")
@@ -91,12 +88,10 @@ def test_what_is_kept_of_a_turn() -> None:
 
 
 def test_an_entry_without_a_needed_key_is_refused() -> None:
-    """The error names the kind and the keys."""
     with pytest.raises(Broken, match="a journal entry that is approved lacks by, approved_at"):
         decode_event("approved", {})
 
 
 def test_an_array_that_may_be_absent_may_be_null() -> None:
-    """Other values that are no array are refused."""
     assert decode_event("rejected", {"by": None}) == Rejected()
     assert decode_event("planned", {"plan": {"v": 2}}) == Unknown(kind="planned", unknown={"plan": {"v": 2}})

@@ -31,7 +31,6 @@ def test_a_canary_ends_all_that_follows() -> None:
 
 @pytest.mark.req("G3")
 def test_a_contract_reaches_its_scope() -> None:
-    """A named path, and no other."""
     contract = Contract(("src/*.py",))
     assert (contract.reaches("src/a.py"), contract.reaches("docs/a.md")) == (True, False)
 

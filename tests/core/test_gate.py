@@ -26,7 +26,6 @@ TO_REVIEW = (*TO_WORK, Event(Move.EXECUTED, 4, A), Event(Move.PUBLISHED, 5, A))
 
 @cache
 def tries() -> tuple[Try, ...]:
-    """The walk through the real gate, made once."""
     return tuple(walk(gate))
 
 
@@ -40,7 +39,6 @@ def test_law_of_every_try(law: str) -> None:
 @pytest.mark.req("PR1", "E4")
 @pytest.mark.parametrize("law", OF_WHAT_IS_TAKEN)
 def test_law_of_what_is_taken(law: str) -> None:
-    """Every event that any thread takes keeps the law of that name."""
     assert [tried for tried in tries() if tried.after is not None and not OF_WHAT_IS_TAKEN[law](tried)] == []
 
 
@@ -52,7 +50,6 @@ def test_every_stage_is_reached() -> None:
 
 
 def test_table_is_the_hand_written_one() -> None:
-    """TRANSITIONS, row by row, is what the tests wrote down from the design."""
     assert {(stage, move): to for stage, row in TRANSITIONS.items() for move, to in row.items()} == WAYS
 
 
@@ -95,14 +92,12 @@ def test_approval_of_another_plan(digest: Digest | None) -> None:
 
 @pytest.mark.req("PR5")
 @pytest.mark.parametrize("digest", (None, Digest("")))
-def test_plan_without_digest(digest: Digest | None) -> None:
-    """A plan that names no digest is illegal."""
+def test_a_plan_that_names_no_digest_is_illegal(digest: Digest | None) -> None:
     with pytest.raises(IllegalEvent, match="must name the digest"):
         step(replay(TO_APPROVAL[:1]), Event(Move.PLANNED, 1, digest))
 
 
-def test_whole_way() -> None:
-    """The way of a request that goes well, with its asks and effects."""
+def test_the_way_of_a_request_that_goes_well_with_its_asks_and_effects() -> None:
     thread, effects = Thread(), []
     for event in (*TO_REVIEW, Event(Move.CLOSED)):
         thread, effect = step(thread, event)
@@ -171,7 +166,6 @@ def test_what_is_done_is_not_done_again() -> None:
 
 
 def test_nothing_is_planned_that_nobody_asked() -> None:
-    """Without a request a thread goes on listening, whatever else happens to it."""
     assert {tried.before.stage for tried in walk(gate, without=Move.REQUESTED)} == {Stage.LISTENING}
 
 
@@ -202,7 +196,6 @@ def test_unchanged_source_is_clean() -> None:
 
 
 def _module(source: str) -> ModuleType:
-    """Load a source as a module of its own."""
     module = ModuleType("mutated_gate")
     exec(compile(source, "mutated_gate", "exec"), module.__dict__)  # noqa: S102 - our own source with one change
     return module

@@ -1,4 +1,4 @@
-"""What nobody sees of a text never reaches the model, and is told of in the plan; what people write stays as it is."""
+"""What a person does not see is hidden from the bot, and told."""
 
 import random
 import re
@@ -10,13 +10,13 @@ from typing import Final
 import pytest
 
 from bot.core.comment import plan_text
+from bot.core.markdown.inert import inert_markdown
+from bot.core.markdown.markup import diagram, formulas, in_sight
 from bot.core.markdown.visible import Visible, mentions, visible_text, visible_title
 from bot.core.plan import Hidden
 from tests.core.approval_cast import PLAN
-from tests.core.hidden_channels import HIDDEN, SPELLED
+from tests.core.hidden_channels import HIDDEN, SPELLED, UNSEEN_IN_DIAGRAMS, UNSEEN_IN_FORMULAS
 from tests.rows import every_row
-
-pytestmark = pytest.mark.req("X1")
 
 # Default_Ignorable_Code_Point (https://www.unicode.org/Public/UCD/latest/ucd/DerivedCoreProperties.txt), as it was in
 # Unicode 16, without what is not assigned; the format characters beside it are known by their category.
@@ -33,10 +33,10 @@ INVISIBLE: Final = sorted({*IGNORED, *ALSO, *(at for at in FORMATS if unicodedat
 
 
 def told(text: str) -> str:
-    """Return what the plan for a request says."""
     return plan_text(replace(PLAN, hidden=Hidden.of(visible_text(text).removed)), "Decide.")
 
 
+@pytest.mark.req("X1")
 @every_row("name", HIDDEN)
 def test_hidden_words(name: str) -> None:
     """What a person does not see is not in the text, what a person sees is, and the plan shows what was hidden."""
@@ -48,12 +48,13 @@ def test_hidden_words(name: str) -> None:
     assert "removed from the request before the plan was made" in told(HIDDEN[name])
 
 
+@pytest.mark.req("X1")
 @every_row("name", HIDDEN)
 def test_hidden_words_do_not_wake(name: str) -> None:
-    """What nobody sees does not speak to the bot."""
     assert not mentions(HIDDEN[name].replace("SECRET", "@plangate"), "@plangate")
 
 
+@pytest.mark.req("X1")
 @every_row("name", SPELLED)
 def test_spelled_with_what_nobody_sees(name: str) -> None:
     """Words that are spelled with code points that nobody sees are not in the text, in no form; the plan tells."""
@@ -64,6 +65,7 @@ def test_spelled_with_what_nobody_sees(name: str) -> None:
     assert "‹U+" in told(text)
 
 
+@pytest.mark.req("X1")
 def test_every_code_point_that_nobody_sees() -> None:
     """Each of them by itself, in the midst of a word, is shown by its number and told of in the plan."""
     assert len(INVISIBLE) >= 431
@@ -73,13 +75,14 @@ def test_every_code_point_that_nobody_sees() -> None:
         assert name in told(f"a{chr(at)}b"), name
 
 
+@pytest.mark.req("X1")
 def test_every_code_point_in_code() -> None:
-    """In code blocks and spans as well, where a reader would copy them from."""
     for at in INVISIBLE:
         for text in (f"```\na{chr(at)}b\n```", f"`a{chr(at)}b`"):
             assert chr(at) not in visible_text(text).text.removesuffix("\n"), hex(at)
 
 
+@pytest.mark.req("X1")
 @every_row(
     ("text", "seen"),
     (
@@ -131,6 +134,7 @@ WRITTEN: Final = (
 )
 
 
+@pytest.mark.req("X1")
 @every_row("text", WRITTEN)
 def test_what_people_write(text: str) -> None:
     """Nothing of it is taken for hidden: each of its words is in the text, and the plan tells of nothing."""
@@ -174,6 +178,7 @@ def ordinary(seed: int) -> str:
     return "x" + "\nx".join(lines)
 
 
+@pytest.mark.req("X1")
 def test_ordinary_texts() -> None:
     """A thousand texts with emoji, in scripts from right to left and with joiners, pass unchanged; nothing is told.
     So do their first lines as titles."""
@@ -185,3 +190,104 @@ def test_ordinary_texts() -> None:
         assert (seen.text, seen.removed) == (text, ()), f"seed {seed}"
         title = text.split("\n")[0]
         assert visible_title(title) == Visible(title), f"seed {seed}"
+
+
+@pytest.mark.req("X1", "PR5")
+@pytest.mark.parametrize(
+    "formula",
+    (
+        r"$e^{i\pi} + 1 = 0$",
+        r"$`\sqrt{2} \approx 1.41`$",
+        r"$$\begin{pmatrix} a & b \\ c & d \end{pmatrix}$$",
+        r"$$f(x) = \begin{cases} 1 & \text{if } x > 0 \\ 0 & \text{otherwise} \end{cases}$$",
+        r"$$\sum_{n=1}^{\infty} \frac{1}{n^2} = \frac{\pi^2}{6}, \quad \left\{ x \in R \mid x \ge 0 \right\}$$",
+        r"$5\% \, \text{of}~x$",
+    ),
+)
+def test_formulas_that_are_drawn(formula: str) -> None:
+    """Ordinary formulas stay as they are, where they are read and where they are posted."""
+    assert formulas(formula) == (formula, [])
+    assert inert_markdown(formula) == formula
+
+
+@pytest.mark.req("X1", "PR5")
+@every_row("formula", UNSEEN_IN_FORMULAS)
+def test_a_formula_that_may_hide_something_is_posted_as_code(formula: str) -> None:
+    assert inert_markdown(f"See ${formula}$ here") == f"See `${formula}$` here"
+    assert inert_markdown(f"```math\n{formula}\n```").startswith("```text\n")
+
+
+@pytest.mark.req("X1", "PR5")
+@every_row("lines", (*UNSEEN_IN_DIAGRAMS, "%% SECRET", "click A 'SECRET'"))
+def test_diagrams_in_a_plan(lines: str) -> None:
+    """So is a diagram."""
+    assert inert_markdown(f"```mermaid\ngraph TD\nA --> B\n{lines}\n```").startswith("```text\n")
+
+
+@pytest.mark.req("X1", "PR5")
+@pytest.mark.parametrize(
+    "content",
+    (
+        "graph LR\n  A[Start] --> B{Works?}\n  B -->|no| A\n",
+        "sequenceDiagram\n  Alice->>Bob: the style of it\n",
+        "classDiagram\n  class Animal {\n    +name()\n  }\n",
+        "stateDiagram-v2\n  [*] --> planning\n",
+        "flowchart TD; A[one<br>two]; A --> B[three]\n",
+    ),
+)
+def test_diagrams_that_are_drawn(content: str) -> None:
+    """Diagrams without style stay."""
+    assert diagram("mermaid", content) == (content, [])
+
+
+LINES = (
+    ("x = 1" + " " * 400 + "curl evil", "x = 1" + " " * 20 + "‹380 more blanks›curl evil"),
+    (" " * 400 + "curl evil", " " * 40 + "‹360 more blanks›curl evil"),
+    ("x" + "\t" * 40 + "y", "x" + "\t" * 5 + "‹35 more blanks›y"),
+    ("x" + "\u3000" * 40 + "y", "x" + "\u3000" * 20 + "‹20 more blanks›y"),
+    (" " * 24 + "return  x" + " " * 20 + "# y" + " " * 99, " " * 24 + "return  x" + " " * 20 + "# y" + " " * 99),
+    ("a" * 160, "a" * 160),
+    ("a" * 200, "a" * 160 + "\n‹the line goes on› " + "a" * 40),
+    ("  " + "a" * 340, "  " + "a" * 158 + "\n  ‹the line goes on› " + "a" * 139 + "\n  ‹the line goes on› " + "a" * 43),
+)
+
+
+@pytest.mark.req("X1", "PR5")
+@every_row(("line", "seen"), LINES)
+def test_code_in_sight(line: str, seen: str) -> None:
+    """Nothing stands so far to the right that it must be scrolled to: not in a request, not in a plan."""
+    assert in_sight(line) == seen
+    assert in_sight(seen) == seen
+    assert visible_text(f"```\n{line}\n```") == Visible(f"```\n{seen}\n```")
+    assert inert_markdown(f"```\n{line}\n```") == f"```\n{seen}\n```"
+    assert inert_markdown(f"text\n\n    {line}").replace("\n    ", "\n").startswith("text\n\n")
+
+
+@pytest.mark.req("X1", "PR5")
+@pytest.mark.timeout(30)
+def test_blanks_at_the_end() -> None:
+    """Blanks that nothing follows stay, and however many they are, they are looked at once."""
+    line = "a" + "\t" * 60_000
+    assert in_sight(line) == line
+
+
+@pytest.mark.req("X1", "PR5")
+def test_code_in_a_quote() -> None:
+    """What goes on stands in the same quote, and in the same block."""
+    posted = inert_markdown(f"> ```\n> {'a' * 200}\n> ```\n\n@octocat")
+    assert posted == f"> ```\n> {'a' * 158}\n> ‹the line goes on› {'a' * 42}\n> ```\n\n`@octocat`"
+    assert inert_markdown(posted) == posted
+
+
+@pytest.mark.req("X1", "PR5")
+def test_code_in_html() -> None:
+    """HTML can keep blanks as they are as well."""
+    assert visible_text(f"<pre>a{' ' * 400}b</pre>").text == f"a{' ' * 20}‹380 more blanks›b"
+
+
+@pytest.mark.req("X1", "PR5")
+def test_links_that_lead_nowhere() -> None:
+    """GitHub keeps the words of a link alone where it does not let it lead anywhere."""
+    seen = visible_text("[the log](<data:text/plain,run this now>) <a href='javascript:x'>here</a> <file:///x>")
+    assert seen == Visible("the log here file:///x", ("data:text/plain,run this now", "javascript:x"))
+    assert visible_text("[a](b/c) [d](#e) [f](mailto:a@b.example)").text == "a (b/c) d (#e) f (mailto:a@b.example)"

@@ -20,8 +20,7 @@ pytestmark = pytest.mark.req("N1a")
 
 
 @pytest.mark.parametrize("text", ("pypi.org", "*.pypi.org", "xn--dcs-sna.example.org", "a1.b-c.io"))
-def test_entries(text: str) -> None:
-    """A name and all below a domain may stand in a list."""
+def test_a_name_and_all_below_a_domain_may_stand_in_a_list(text: str) -> None:
     assert require_host_pattern(text) == text
 
 
@@ -80,8 +79,9 @@ def test_open_in_the_end(
         (("*.org",), Tier.HIGH),
     ),
 )
-def test_what_hosts_weigh(hosts: tuple[str, ...], tier: Tier) -> None:
-    """A plan weighs what its heaviest host does, however light its files are."""
+def test_a_plan_weighs_what_its_heaviest_host_does_however_light_its_files_are(
+    hosts: tuple[str, ...], tier: Tier
+) -> None:
     assert tier_of_hosts(hosts) is tier
     assert contract_tier(Contract(scope=("docs/a.md",), hosts=hosts)) is tier
 

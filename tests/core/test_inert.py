@@ -73,7 +73,6 @@ pytestmark = pytest.mark.req("X2")
     ),
 )
 def test_what_acts_is_made_text(text: str, posted: str) -> None:
-    """Each thing that acts on GitHub or in a log is shown instead."""
     assert inert_markdown(text, {"good.example"}) == posted
 
 
@@ -195,7 +194,6 @@ def test_no_invisible_code_point_is_left_once_entities_are_decoded(text: str) ->
 @pytest.mark.req("PR5")
 @every_row("text", WRITTEN)
 def test_what_people_write_is_no_code(text: str) -> None:
-    """Ordinary Markdown is posted as Markdown."""
     assert inert_markdown(text).startswith("```text") == text.startswith("```text")
 
 

@@ -35,8 +35,7 @@ def test_lookalikes(command: str, shown: str) -> None:
 @pytest.mark.parametrize(
     "command", ("pytest -k größe", "pytest -k тест", "echo 日本語 ‹x›", "make ελληνικά", "cp a.py naïve.py")
 )
-def test_other_writing(command: str) -> None:
-    """Words of another script, and letters with accents, stay."""
+def test_words_of_another_script_and_letters_with_accents_stay(command: str) -> None:
     assert mark_lookalikes(command) == command
 
 

@@ -17,7 +17,6 @@ LINE = marker.make("plan", ThreadNumber(7), 3, digest="ab" * 32, key=KEY)
 
 
 def test_what_was_made_is_read_and_holds() -> None:
-    """A marker says what it was made for, and its MAC holds under the same key alone."""
     found = marker.parse(f"text\n\n{LINE}\n")
     assert found is not None
     assert (found.kind, found.thread, found.ask, found.digest, found.key_id) == ("plan", 7, 3, "ab" * 32, KEY.id)
@@ -36,7 +35,6 @@ def test_a_digest_fits_into_a_marker() -> None:
 
 @pytest.mark.parametrize(("part", "other"), ((" 7 ", " 8 "), (" 3 ", " 4 "), ("plan ", "tell "), ("abab", "abac")))
 def test_a_changed_marker_does_not_hold(part: str, other: str) -> None:
-    """The MAC covers kind, thread, ask and digest."""
     found = marker.parse(LINE.replace(part, other, 1))
     assert found is not None
     assert not found.holds(KEY.mac)
@@ -55,7 +53,6 @@ def test_a_changed_marker_does_not_hold(part: str, other: str) -> None:
     ),
 )
 def test_other_lines_are_no_marker(text: str) -> None:
-    """Only a last line of exactly this form is a marker."""
     assert marker.parse(text) is None
 
 
@@ -77,5 +74,4 @@ def test_a_comment_that_a_journal_cannot_know(kind: str, number: int, ahead: boo
 
 
 def test_text_is_compared_without_its_marker() -> None:
-    """Newlines of any kind and the hidden line make no difference."""
     assert marker.without(f"a\r\nb\r\n\r\n{LINE}\r\n") == marker.without("a\nb") == "a\nb"

@@ -1,4 +1,4 @@
-"""Names that the outside sees: safe whatever they are made of, and the same for the same request."""
+"""Identifiers, branches, refs, and the rules about tools."""
 
 import re
 import subprocess
@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.core.errors import Misconfigured
 from bot.core.names import (
     CommitId,
     RepositoryId,
@@ -19,6 +20,7 @@ from bot.core.names import (
     local_thread,
     run_branch,
     slug,
+    split_rule,
     thread_branch,
     thread_ref,
 )
@@ -140,8 +142,7 @@ def test_branches() -> None:
 
 @pytest.mark.req("G3")
 @every_row("title", ("-rf ..", "a..b", "HEAD", "x.lock", "@{u}", "a b\n\tc", "/", "日本"))
-def test_git_takes_the_branch(title: str) -> None:
-    """git itself finds each name well-formed."""
+def test_git_itself_finds_each_name_well_formed(title: str) -> None:
     for name in (thread_branch(title, FIVE, 3), run_branch(title, FIVE)):
         assert subprocess.run(["git", "check-ref-format", "--branch", name], check=False).returncode == 0
 
@@ -161,8 +162,7 @@ def test_local_thread() -> None:
     assert all(0 <= number < 2**32 for number in numbers)
 
 
-def test_local_repository() -> None:
-    """A repository's number is that of its place, and fits 63 bits."""
+def test_a_repositorys_number_is_that_of_its_place_and_fits_63_bits() -> None:
     here, there = local_repository("/srv/a.git"), local_repository("/srv/b.git")
     assert here == local_repository("/srv/a.git") != there
     assert here == 3511937486254402747
@@ -200,6 +200,37 @@ def test_is_commit(text: str, full: bool) -> None:
 
 
 def test_a_thread_is_shown_as_people_refer_to_it() -> None:
-    """Repository and number, whatever App reaches it."""
     address = ThreadAddress(7, 1, "octo", "hello", 5)
     assert (address.full_name, str(address)) == ("octo/hello", "octo/hello#5")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    (
+        ("Bash", ("Bash", "*")),
+        (" Bash() ", ("Bash", "*")),
+        ("Bash(git diff:*)", ("Bash", "git diff:*")),
+        ("Bash(f (x))", ("Bash", "f (x)")),
+        ("WebFetch", ("WebFetch", "*")),
+        ("WebFetch(domain:*)", ("WebFetch", "domain:*")),
+        ("WebFetch(domain:*.pypi.org)", ("WebFetch", "domain:*.pypi.org")),
+    ),
+)
+def test_a_rule_is_a_tool_and_a_pattern(text: str, parts: tuple[str, str]) -> None:
+    assert split_rule(text) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    (
+        ("Bash(", "write Tool or Tool"),
+        ("git diff", "write Tool or Tool"),
+        ("", "write Tool or Tool"),
+        ("WebFetch(pypi.org)", "domain:NAME"),
+        ("WebFetch(domain:PyPI.org)", "not a host"),
+        ("WebFetch(domain:)", "not a host"),
+    ),
+)
+def test_a_mistake_is_told_with_the_right_form(text: str, said: str) -> None:
+    with pytest.raises(Misconfigured, match=said):
+        split_rule(text)

@@ -1,4 +1,6 @@
-"""Path classes, tiers and scope: the documented table, in every spelling."""
+"""Path classes, tiers, scopes, and code owners."""
+
+from typing import Final
 
 import pytest
 from hypothesis import given
@@ -10,9 +12,11 @@ from bot.core.paths import (
     Tier,
     classify,
     in_scope,
+    is_plain,
     is_workflow,
     linked_classes,
     normalized_path,
+    owners,
     tier_of,
 )
 from tests.rows import every_row
@@ -180,8 +184,7 @@ REACHED = (
 
 
 @every_row(("path", "globs"), REACHED)
-def test_in_scope(path: str, globs: tuple[str, ...]) -> None:
-    """A glob reads as in .gitignore."""
+def test_a_glob_reads_as_in_gitignore(path: str, globs: tuple[str, ...]) -> None:
     assert in_scope(path, globs)
 
 
@@ -214,7 +217,6 @@ def test_out_of_scope(path: str, globs: tuple[str, ...]) -> None:
 
 
 def test_named_dependency_opens_the_lock_file() -> None:
-    """A plan that names a dependency may change the lock file without naming it."""
     assert in_scope("uv.lock", (), ("httpx",))
 
 
@@ -224,15 +226,13 @@ def test_hostile_glob_is_quick() -> None:
 
 
 @given(st.text(max_size=30))
-def test_normalised_is_stable(path: str) -> None:
-    """Normalising twice changes nothing, so that comparing is an equivalence."""
+def test_normalising_twice_changes_nothing_so_that_comparing_is_an_equivalence(path: str) -> None:
     once = normalized_path(path)
     assert normalized_path(once) == once
 
 
 @given(st.text(alphabet="ab./*?{},![]\\ ", max_size=20), st.text(alphabet="ab./\\ ", min_size=1, max_size=20))
 def test_any_glob_has_an_answer(glob: str, path: str) -> None:
-    """No glob raises, and none reaches a file of tier high but one of tier high."""
     if in_scope(path, (glob,)) and tier_of([path]) is Tier.HIGH:
         assert tier_of([glob]) is Tier.HIGH
 
@@ -282,7 +282,6 @@ def test_a_link_of_tier_high_raises_what_it_leads_to(links: dict[str, str], rais
 
 @pytest.mark.req("G4")
 def test_what_is_raised_is_changed_only_by_name() -> None:
-    """A wildcard does not reach it, and naming it makes the plan one of tier high."""
     further = linked_classes({".claude/skills": "../skills", ".claude/odd": "../s{a,b}"})
     assert tier_of(["skills/deploy/notes.md"], (), further) is Tier.HIGH
     assert not in_scope("skills/deploy/notes.md", ["**"], (), further)
@@ -290,3 +289,113 @@ def test_what_is_raised_is_changed_only_by_name() -> None:
     assert tier_of(["s{a,b}/x.md"], (), further) is Tier.HIGH
     everything = linked_classes({".claude/all": ".."})
     assert tier_of(["src/a.py"], (), everything) is Tier.HIGH
+
+
+@every_row(
+    ("text", "scope", "who"),
+    (
+        ("", "/main.py", ""),
+        ("* @ana", "/main.py", "ana"),
+        ("* @Ana @ben", "/main.py", "ana ben"),
+        ("* @ana", "**", "ana"),
+        ("* @ana", "", "ana"),
+        ("* @ana\n/docs/ @doc", "docs/a.md", "doc"),
+        ("* @ana\n/docs/ @doc @octo/Writers", "docs/**", "doc octo/writers"),
+        ("* @ana\n/docs @doc", "docs/a/b.md", "doc"),
+        ("* @ana\n/docs/** @doc", "docs/a/b.md", "doc"),
+        ("* @ana\n/docs/* @doc", "docs/a/b.md", "ana"),
+        ("* @ana\n/docs/* @doc", "docs/a/", ""),
+        ("* @ana\n/docs/ @doc", "src/a.py", "ana"),
+        ("* @ana\n/docs/ @doc", "src/** docs/a.md", ""),
+        ("* @ana\n/docs/ @ana @doc", "src/** docs/a.md", "ana"),
+        ("* @ana\n/docs/ @doc", "a.md", ""),
+        ("* @ana\n/docs/ @doc", "**/a.md", ""),
+        ("* @ana\n/docs/ @doc\n* @ben", "docs/a.md", "ben"),
+        ("* @ana\n/docs/ @doc\n/docs/api/ @api", "docs/**", ""),
+        ("* @ana\n/docs/ @doc\n/docs/api/ @api @doc", "docs/**", "doc"),
+        ("* @ana\n/docs/ @doc\n/docs/api/ @api", "docs/guide/**", "doc"),
+        ("* @ana\n*.sql @db", "src/a.py", "ana"),
+        ("* @ana\n*.sql @db", "src/", ""),
+        ("* @ana\n*.sql @db", "src/**", ""),
+        ("* @ana\n*.SQL @db", "src/a.sql", ""),
+        ("* @ana\n*.sql @db", "a.py", "ana"),
+        ("* @ana\n/*.sql @db", "a.py", ""),
+        ("* @ana\n*.sql @db @ana", "src/a.py", "ana"),
+        ("* @ana\napps/ @app", "src/apps/a.py", "app"),
+        ("* @ana\n/docs/", "docs/a.md", ""),
+        ("* @ana\n/docs/ ana@example.org", "docs/a.md", ""),
+        ("* @ana\n/Docs/ @doc", "docs/a.md", ""),
+        ("* @ana\n/d[o]cs/ @doc", "docs/a.md", ""),
+        ("* @ana  # @eve", "/main.py", "ana"),
+        ("# * @eve", "/main.py", ""),
+        ("/docs/ @doc", "src/a.py", ""),
+        ("* @ana\n/docs/ @doc", "src/** !docs/a.md", "ana"),
+        ("* @ana\n/docs/ @doc", "docs", ""),
+        ("**/* @ana", "**", "ana"),
+        ("**/* @ana", "src/a.py", "ana"),
+        ("**/* @ana", "src/**", "ana"),
+        ("* @eve\n/src/**/* @ana", "src/**", "ana"),
+        ("* @ana\n/d[o]cs/ @doc", "src/a.md", "ana"),
+        ("* @ana\n!/docs/ @doc", "docs/a.md", ""),
+        ("* @ana\n/docs/a\\ b.md @doc", "/docs/a", "ana"),
+        ("* @ana\n/c#/ @doc", "c#/a", ""),
+        ("* @ana\n/docs/\x0b@doc", "docs/a.md", "ana"),
+        ("/docs/ @doc\x85* @eve", "docs/a.md", ""),
+        ("* @ana\u2028/docs/ @eve", "docs/a.md", ""),
+        ("* @ana\x0c/docs/ @eve", "src/a.md", ""),
+        ("* @eve\r\n/docs/ @doc\r\n", "docs/a.md", "doc"),
+        ("* @ana\n/docs/ @doc\r* @eve", "docs/a.md", ""),
+    ),
+)
+@pytest.mark.req("G4")
+def test_owners(text: str, scope: str, who: str) -> None:
+    """The people and teams whom each rule names that may be the last to match something in the scope."""
+    assert owners(text, scope.split()) == frozenset(who.split())
+
+
+MATCHES: Final = {
+    "api": ("api x/api api/a x/api/a", "apis api.md x/apis"),
+    "/api": ("api api/a api/b/c", "x/api x/api/a apis"),
+    "api/": ("api/a x/api/a x/api/b/c", "api x/api"),
+    "/api/": ("api/a api/b/c", "api x/api/a"),
+    "src/api": ("src/api src/api/a", "x/src/api src/apis"),
+    "src/api/": ("src/api/a src/api/b/c", "src/api x/src/api/a"),
+    "*": ("a a/b a/b/c", ""),
+    "**": ("a a/b a/b/c", ""),
+    "**/*": ("a a/b a/b/c", ""),
+    "/*": ("a", "a/b a/b/c"),
+    "/**": ("a a/b", ""),
+    "a*": ("ab ab/c x/ab x/ab/c", "x xa"),
+    "/a*": ("ab ab/c", "x/ab"),
+    "a*/": ("ab/c x/ab/c", "ab x/ab"),
+    "/*/": ("a/b a/b/c", "a"),
+    "src/*": ("src/a", "src src/a/b x/src/a"),
+    "src/*.js": ("src/a.js", "src/x/a.js x/src/a.js src/a.jsx"),
+    "src/*/lib": ("src/a/lib src/a/lib/b", "src/lib src/a/b/lib"),
+    "a?c": ("abc x/abc", "ac abbc"),
+    "**/src/api": ("src/api x/src/api x/y/src/api/a", "src/x/api"),
+    "**/*api*": ("api x/myapis x/y/api", "ap/i"),
+    "src/api/**": ("src/api/a src/api/b/c", "src/api x/src/api/a"),
+    "src/**/api": ("src/api src/x/api src/x/y/api/a", "x/src/api"),
+    "src/**/": ("src/a src/a/b", "src"),
+    "src/**/api/b*": ("src/api/b src/x/api/bc", "src/api/c src/x/api"),
+    "*.js": ("a.js x/a.js", "a.jsx a.js.map"),
+    "a:b/**/*": ("a:b/c a:b/c/d", "a-b/c"),
+    "/": ("", "a a/b"),
+}
+"""Pattern -> the paths that it matches, and those that it does not."""
+
+
+@pytest.mark.req("G4")
+@every_row(("pattern", "matched", "others"), ((pattern, *paths) for pattern, paths in MATCHES.items()))
+def test_a_rule_owns_the_files_that_github_matches(pattern: str, matched: str, others: str) -> None:
+    """The rule below it owns every other file, so that no wildcard leaves a file without an owner."""
+    for path in matched.split():
+        assert owners(f"* @ana\n{pattern} @doc", [f"/{path}"]) == {"doc"}, path
+    for path in others.split():
+        assert owners(f"* @ana\n{pattern} @doc", [f"/{path}"]) == {"ana"}, path
+
+
+def test_a_path_without_a_wildcard_may_be_a_file() -> None:
+    globs = ("src/a.py", "a.py", "src/", "src/*.py", "src/{a,b}.py", "app/[id]/page.tsx")
+    assert [glob for glob in globs if is_plain(glob)] == ["src/a.py", "a.py", "app/[id]/page.tsx"]

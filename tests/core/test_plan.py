@@ -1,4 +1,4 @@
-"""The plan document: one canonical form, one digest, and the text that gets into it."""
+"""The plan document: its canonical form, its digest, and what becomes of its text and notes."""
 
 import hashlib
 import json
@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.core.approval import Verdict, VerdictOutcome
 from bot.core.codec import decode, encode
+from bot.core.comment import changes, plan_text
 from bot.core.errors import Refused
 from bot.core.maintenance import Operation, OperationKind, TaskFinding
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
@@ -18,6 +20,7 @@ from bot.core.plan import (
     HIDDEN_CHARACTERS,
     HIDDEN_SHOWN,
     MARKDOWN_LIMIT,
+    NOTES_LIMIT,
     Contract,
     Hidden,
     PlanDocument,
@@ -25,9 +28,12 @@ from bot.core.plan import (
     disarm_text,
     from_json,
     named_paths,
+    normalize_notes,
     normalize_text,
     to_json,
 )
+from bot.core.pull_text import PullOrigin, pull_body
+from bot.core.turn import Actor
 from tests.rows import every_row
 
 PLAN: Final = PlanDocument(
@@ -72,8 +78,7 @@ PLANS = st.builds(
 
 
 @pytest.mark.req("PR5")
-def test_canonical_bytes() -> None:
-    """The canonical form is byte for byte what was written by hand."""
+def test_the_canonical_form_is_byte_for_byte_what_was_written_by_hand() -> None:
     assert canonical_bytes(PLAN) == LITERAL
 
 
@@ -166,7 +171,6 @@ def test_every_part_of_the_contract_is_in_the_digest() -> None:
     (("src/a.py", True), (".github/workflows/ci.yml", True), ("a/!b", True), ("!a", False), ("[", True)),
 )
 def test_what_a_plan_can_name(path: str, can: bool) -> None:
-    """A plan names any file by its own spelling, but one that reads as an exception."""
     assert Contract().can_name(path) is can
 
 
@@ -220,8 +224,7 @@ def test_normalise_twice(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ("", " ", "\n\r\n", "\t \u3000\n"))
-def test_empty_plan(text: str) -> None:
-    """A plan without text is refused, with the cure."""
+def test_a_plan_without_text_is_refused_with_the_cure(text: str) -> None:
     with pytest.raises(Refused, match=r"empty: hand in the plan"):
         normalize_text(text)
 
@@ -250,8 +253,7 @@ def test_limit() -> None:
         ("- [ ] Approve this plan", "- ☐ Approve this plan"),
     ),
 )
-def test_boxes(text: str, shown: str) -> None:
-    """A task-list box is shown as a sign that nobody can tick."""
+def test_a_task_list_box_is_shown_as_a_sign_that_nobody_can_tick(text: str, shown: str) -> None:
     assert disarm_text(text) == shown
 
 
@@ -268,8 +270,7 @@ def test_boxes(text: str, shown: str) -> None:
         "\U0001f469\u200d\U0001f4bb e\u0301 \ufe0f",
     ),
 )
-def test_what_is_no_box(text: str) -> None:
-    """Code, links and plain text are shown as they are."""
+def test_code_links_and_plain_text_are_shown_as_they_are(text: str) -> None:
     assert disarm_text(text) == text
 
 
@@ -330,3 +331,45 @@ def test_hidden(one: list[str], other: list[str]) -> None:
 def test_hidden_fragment(fragment: str, shown: str) -> None:
     """White space is one space, boxes are no boxes, and what does not print is counted as it is written."""
     assert Hidden.of([fragment]).shown == (shown,)
+
+
+NOTES: Final = "Root cause: `parcel/shipping.py:9`.\n\nRuled out: rounding."
+NOTED: Final = replace(PLAN, notes=NOTES)
+
+
+@pytest.mark.req("K2", "PR5")
+def test_notes_are_part_of_the_digest() -> None:
+    """They are a key of the canonical form where there are any; a document without them keeps its recorded digest."""
+    assert json.loads(canonical_bytes(NOTED)) == json.loads(LITERAL) | {"notes": NOTES}
+    assert NOTED.digest == "16d0e2082930342f5cff7bcbfbd9ae924317ab1abe87e81aa5175b6fbf789da2"
+    assert PLAN.digest == "cc172c9844fcf758e6c5534b14f93dea4662d460866ebc00be7c13bd96e8f6b6"
+    assert from_json(json.loads(canonical_bytes(NOTED))) == NOTED
+
+
+@pytest.mark.req("K2", "PR5")
+def test_notes_are_shown_folded() -> None:
+    """Who decides finds them below the plan's text, before what it may do; without notes nothing is said of any."""
+    folded = f"<details><summary>Notes for the session that carries it out</summary>\n\n{NOTES}\n\n</details>"
+    assert f"- step\n\n{folded}\n\n### What it may do\n\n" in plan_text(NOTED, "HOW")
+    assert "Notes" not in plan_text(PLAN, "HOW")
+
+
+def test_notes_of_a_pull_request() -> None:
+    origin = PullOrigin(("will",), Verdict(VerdictOutcome.APPROVED, (Actor(1, "maya"),)), PLAN.expires)
+    body = pull_body(NOTED, origin, summary="Done.", checks=())
+    assert plan_text(NOTED).rstrip() in body
+
+
+@pytest.mark.req("PR5")
+def test_changed_notes_are_a_change() -> None:
+    """A version that changes nothing but its notes shows that to who read the version before."""
+    added = "".join(f"+{line}\n" for line in NOTES.split("\n"))
+    assert added in changes(PLAN, NOTED)
+
+
+def test_long_notes() -> None:
+    """They are normalized as the text is; too long, they go back with what to leave out."""
+    assert normalize_notes("\r\n- [ ] a  \r\n") == "- ☐ a"
+    assert normalize_notes(" \n") == ""
+    with pytest.raises(Refused, match=r"the notes have 6,001 characters, the limit is 6,000: keep what"):
+        normalize_notes("x" * (NOTES_LIMIT + 1))

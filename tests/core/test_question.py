@@ -146,8 +146,7 @@ def test_open(case: str) -> None:
 
 
 @pytest.mark.req("T4")
-def test_edited_words_of_planning() -> None:
-    """Where no approved work is steered, an edited comment answers as well."""
+def test_where_no_approved_work_is_steered_an_edited_comment_answers_as_well() -> None:
     reply, _ = find_reply(asking(), AnswerSnapshot(words=(says(ANN, "b", edited=True),)), replace(RULES, steers=False))
     assert reply is not None
     assert (reply.words, reply.turn) == ("b", "comment-1")
@@ -155,7 +154,6 @@ def test_edited_words_of_planning() -> None:
 
 @pytest.mark.req("A6")
 def test_a_planners_question_is_answered_by_mail_as_by_an_edited_comment() -> None:
-    """The words may be another person's, so the execution session does not get them."""
     look = AnswerSnapshot(words=(says(ANN, "b", by_mail=True),))
     reply, _ = find_reply(asking(), look, replace(RULES, steers=False))
     assert reply is not None
@@ -239,13 +237,11 @@ def test_how_to_choose() -> None:
 
 
 def test_a_field_that_resists_is_shown_as_code() -> None:
-    """A text that cannot be made calm in one line is code in one line."""
     text = question_text(asking(Question("<p>" * 3 + "[a]: http://b", (Option("a"), Option("b")))), WHO_MAY_ASK)
     assert len([line for line in text.split("\n") if line.startswith("- [ ]")]) == 2
 
 
 def test_what_the_model_is_told() -> None:
-    """Each answer names who gave it."""
     told = {
         reply_text(asking(ONE, MANY), Reply(ANN.actor, NOW, (("a",), ()))),
         reply_text(asking(), Reply(ANN.actor, NOW, words="Neither.")),
@@ -262,8 +258,7 @@ def test_what_the_model_is_told() -> None:
     }
 
 
-def test_notices() -> None:
-    """A crowd makes no endless notice."""
+def test_a_crowd_makes_no_endless_notice() -> None:
     crowd = tuple(IgnoredAnswer(IgnoreReason.MAY_NOT, Actor(n, f"p{n}")) for n in range(25))
     assert "and 5 more" in not_counted(crowd)
 

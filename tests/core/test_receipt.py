@@ -124,7 +124,6 @@ def test_rejections_and_amendments() -> None:
 
 @pytest.mark.req("RC1")
 def test_rejections_end_with_their_round() -> None:
-    """What was rejected before the last pull request belongs to that one's receipt."""
     made = Published(branch="b", commit=COMMIT, pull_request="u", pull_number=3, digest=PLAN.digest)
     further = replace(REQUESTED, said=replace(REQUESTED.said, key="comment-9"))
     second = replace(PLAN, plan=2)
@@ -158,7 +157,6 @@ def test_what_makes_it_incomplete() -> None:
 
 @pytest.mark.req("RC2")
 def test_where_a_signature_of_an_approver_is() -> None:
-    """Beside the receipt, under the number of the account."""
     assert signature_ref("c" * 40, 9) == f"refs/plangate/signatures/{'c' * 40}/9"
 
 
@@ -185,7 +183,6 @@ def test_evidence_of_every_decision(row: str) -> None:
 
 
 def test_evidence_of_a_listed_person_and_of_nobody() -> None:
-    """A listed person may have no role; a standing approval has no person."""
     assert evidence(approve(role=None, listed=True)).opinions[0].role == ""
     nobody = Verdict(VerdictOutcome.APPROVED, (), (VerdictReason(Reason.STANDING),))
     assert (evidence(verdict=nobody).opinions, evidence(verdict=nobody).fewer) == ((), "standing")
@@ -207,7 +204,6 @@ def test_whose_configuration_approved() -> None:
 
 
 def test_snapshots_differ_in_their_digests() -> None:
-    """Every field of a snapshot is in its digest."""
     snapshot = case(ROWS[0]).snapshot
     changed = (
         replace(snapshot, locked=True),

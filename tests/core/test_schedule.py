@@ -17,8 +17,7 @@ TASK = "maintenance:\n  - name: deps\n    schedule: {schedule}\n    {more}\n"
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata")
 
 
-def test_defaults() -> None:
-    """A task needs a name, a schedule, and what to do."""
+def test_a_task_needs_a_name_a_schedule_and_what_to_do() -> None:
     (task,) = configuration(TASK.format(schedule="weekly", more="prompt: Update the pins.")).maintenance
     assert (task.timezone, task.approval, task.limit, task.cooldown_days) == ("UTC", "required", 1, 0)
     assert task.due_times().expression == "0 0 * * 1"
@@ -42,7 +41,6 @@ def test_a_schedule_is_told_in_words(schedule: str, words: str) -> None:
 )
 @every_row("month", (1, 3, 10))
 def test_what_a_daily_run_is_too_seldom_for(schedule: str, finer: bool, month: int) -> None:
-    """More than one due time on a day, whenever one asks, also where clocks change."""
     for day in range(25, 32):
         now = datetime(2026, month, day, 1, 30, tzinfo=UTC)
         assert Schedule.of(schedule, "Europe/Berlin").is_finer_than_daily(now) == finer
@@ -84,7 +82,6 @@ def test_mistakes_are_named(schedule: str, more: str, said: str) -> None:
 
 
 def test_an_unknown_key_explains_a_missing_one() -> None:
-    """`cron` is not the name of the key; that `schedule` is missing would not help."""
     with pytest.raises(Misconfigured, match=r"unknown key 'maintenance\.0\.cron'"):
         configuration("maintenance:\n  - name: a\n    cron: daily\n    prompt: x")
 
@@ -130,7 +127,6 @@ def test_clocks_change(expression: str, zone: str, day: tuple[int, int, int], lo
     ),
 )
 def test_a_year_minute_by_minute(expression: str, zone: str) -> None:
-    """The due times of a year are those that a search over all minutes finds."""
     first, last = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
     assert times(expression, zone, first - timedelta(seconds=1), last) == [*due_minutes(expression, zone, first, last)]
 
@@ -145,7 +141,6 @@ def test_every_hour_where_clocks_move_by_half_of_one(first: datetime) -> None:
 
 @pytest.mark.req("MT1")
 def test_a_moment_in_an_hour_that_exists_twice() -> None:
-    """What was due in the first of both is not due after a moment in the second."""
     second = datetime(2026, 10, 25, 1, 10, tzinfo=UTC)  # 02:10 in Berlin, for the second time
     schedule = Schedule.of("30 2 * * *", "Europe/Berlin")
     assert schedule.due(second, second + timedelta(hours=23)) is None
@@ -177,6 +172,5 @@ def test_irregular_looks(expression: str, zone: str, start: datetime, minutes: l
 
 @pytest.mark.req("MT1")
 def test_a_task_that_was_off_for_years() -> None:
-    """Counting what was missed has an end; the newest due time is found all the same."""
     due = Schedule.of("* * * * *", "UTC").due(datetime(2020, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 12, tzinfo=UTC))
     assert due == Due(datetime(2026, 1, 1, 12, tzinfo=UTC), MOST_MISSED)

@@ -45,7 +45,6 @@ def test_what_is_too_complex(name: str) -> None:
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", [name for name in TOO_COMPLEX if name[:4] not in {"sect", "tags", "comm", "proc"}])
 def test_what_is_too_complex_is_posted_as_code(name: str) -> None:
-    """A text that cannot be parsed is shown as it is, and nothing of it acts."""
     posted = inert_markdown(f"{TOO_COMPLEX[name][:10_000]}\n\n@octocat")
     assert [token.type for token in parse(posted)] == ["fence"]
     assert "@octocat" in posted

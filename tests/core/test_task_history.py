@@ -85,7 +85,6 @@ def test_an_occurrence_stays_open_until_it_is_decided() -> None:
 
 
 def test_a_tick_settles_no_due_time() -> None:
-    """Somebody asked for an occurrence of its own; the schedule goes on as before."""
     asked = known(OccurrenceDue(key="run/deps/x", due=BEGAN + timedelta(days=9), by="ada", by_id=7))
     newest = asked.occurrence(asked.newest_key)
     assert newest is not None
@@ -93,12 +92,10 @@ def test_a_tick_settles_no_due_time() -> None:
 
 
 def test_a_run_by_hand_settles_no_due_time() -> None:
-    """Nobody is named who asked on the command line."""
     assert known(OccurrenceDue(key="run/deps/x", due=BEGAN + timedelta(days=9))).since == BEGAN
 
 
 def test_entries_without_a_task_are_nothing() -> None:
-    """A journal whose first entries are lost has no task."""
     assert fold(DUE, OccurrenceEnded(key=KEY, outcome="x")) is None
     assert fold(REQUEST) is None
 
@@ -118,14 +115,12 @@ def test_entries_without_a_task_are_nothing() -> None:
     ),
 )
 def test_what_came_of_an_occurrence(event: MoveEvent, outcome: str) -> None:
-    """Each end of the work is one line; what people do not see changes nothing."""
     at_work = known(DUE, REQUEST)
     assert at_work.occurrences[-1].outcome == "at work"
     assert add_move(at_work, event, KEY, findings=(), at=BEGAN).occurrences[-1].outcome == outcome
 
 
 def test_an_occurrence_adds_its_cost_up() -> None:
-    """Its row names the pull request, and what all of its work has cost."""
     made = Published(branch="b", commit=CommitId("c"), pull_request="u", pull_number=7, cost_usd=0.5)
     history = known(DUE, REQUEST)
     for _ in range(2):
@@ -196,7 +191,6 @@ def test_the_history_is_bounded() -> None:
     ),
 )
 def test_people_approve_the_plan_after_one_with_strangers_words(between: tuple[MoveEvent, ...], planned: str) -> None:
-    """The next planner reads the last plan, so it may repeat what a stranger said."""
     history = known(DUE)
     for event in (REQUEST, Planned(plan=PLAN), APPROVED, REQUEST, *between, REQUEST):
         history = add_move(history, event, KEY, findings=(), at=BEGAN)

@@ -241,7 +241,6 @@ TEXTS: Final = {
 
 
 def whole(name: str) -> str:
-    """Return a text with one newline at its end."""
     return f"{TEXTS[name].rstrip()}\n"
 
 
@@ -253,7 +252,6 @@ def test_text(name: str) -> None:
 
 
 def test_each_file_is_a_text() -> None:
-    """Nothing is left in the folder that the bot no longer says."""
     assert {path.stem for path in FOLDER.iterdir()} == set(TEXTS)
 
 

@@ -1,7 +1,8 @@
-"""What a thread's state says of its past, case by case: whose words are planned for, what is owed, what it cost."""
+"""What verbs ask of the state of a thread."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import pytest
 
@@ -10,6 +11,7 @@ from bot.core.gate import ANSWERS, Stage
 from bot.core.moves import (
     Answered,
     Approved,
+    Asked,
     Closed,
     Delivered,
     Drifted,
@@ -23,15 +25,18 @@ from bot.core.moves import (
     Proposed,
     Published,
     Rejected,
+    Replied,
     Requested,
     Resumed,
     Retried,
     Stopped,
 )
-from bot.core.names import CommitId
+from bot.core.names import CommitId, ToolUseId
 from bot.core.notes import Explained, Folded, Note, Noticed, OtherTurn, Prepared, Taken, TextPosted, Unknown
 from bot.core.plan import Hidden
+from bot.core.question import Asking, AskKind, Grant, Option, Question
 from bot.core.thread import NEVER
+from bot.core.thread.question import PlannerAnswer
 from bot.core.thread.state import ThreadState, apply
 from bot.core.turn import Actor
 from bot.core.work import Consumption
@@ -60,13 +65,11 @@ def after(*events: MoveEvent | Note) -> ThreadState:
 
 
 def heard(key: str = "t9", who: int = 7, **facts: object) -> OtherTurn:
-    """Return a command that somebody gave."""
     return replace(OtherTurn(said=replace(TURN, key=key, actor=Actor(who, f"u{who}"))), **facts)  # type: ignore[arg-type]
 
 
 @pytest.mark.req("PR5")
 def test_turn_and_plan_come_back_as_they_went_in() -> None:
-    """Who asked what, on which commit, and the plan document."""
     now = after(REQUESTED, PLANNED)
     assert (now.stage, now.position, now.request.turn, now.request.base) == (Stage.PROPOSING, 2, TURN, BASE)
     assert now.plan.current == PLAN
@@ -75,7 +78,6 @@ def test_turn_and_plan_come_back_as_they_went_in() -> None:
 
 @pytest.mark.req("PR2")
 def test_a_retry_goes_on_in_the_same_session() -> None:
-    """The planning session is named after the turn, not after the try."""
     again = after(REQUESTED, FAILED, Retried())
     assert after(REQUESTED).request.planning_session == again.request.planning_session
     assert again.stage is Stage.PLANNING
@@ -98,7 +100,6 @@ _STORIES: dict[str, MoveEvent] = {
 
 
 def story(words: str) -> list[MoveEvent]:
-    """Return the entries of a story in words."""
     events: list[MoveEvent] = []
     for word in words.split():
         who, _, does = word.partition(":")
@@ -149,7 +150,6 @@ def test_a_round_is_finished_when_the_people_know() -> None:
 
 @pytest.mark.req("PR3")
 def test_a_kept_turn_begins_when_approved_work_is_over() -> None:
-    """A turn that came while approved work ran waits for its end, whatever that is."""
     begun = story("7:asks plan shown approved 8:keeps")
     assert not after(*begun).can_begin_kept_turn
     assert after(*begun, FAILED).can_begin_kept_turn
@@ -169,7 +169,6 @@ def test_the_cost_is_the_sum_of_what_was_journaled() -> None:
 
 @pytest.mark.req("L5")
 def test_the_tokens_are_the_sum_of_what_was_journaled() -> None:
-    """As for the cost; entries of a version that journaled none add nothing."""
     planned = replace(PLANNED, cost_usd=0.25, session="plan-1", tokens_input=100, tokens_output=10)
     now = after(REQUESTED, planned, heard(cost_usd=0.5, session="work-1"), heard(tokens_output=1, session="work-1"))
     assert now.costs.tokens == (100, 11)
@@ -180,7 +179,6 @@ def test_the_tokens_are_the_sum_of_what_was_journaled() -> None:
 
 @pytest.mark.req("E4")
 def test_the_newest_run_is_at_the_thread() -> None:
-    """Whoever began, or took over, is named; a thread that no job was at names nobody."""
     begun = replace(REQUESTED, run="7")
     assert after(begun).work.run == "7"
     assert after(begun, Taken(run="8"), heard()).work.run == "8"
@@ -189,7 +187,6 @@ def test_the_newest_run_is_at_the_thread() -> None:
 
 @pytest.mark.req("A5")
 def test_why_a_plan_waits_is_said_of_each_plan() -> None:
-    """What was said of the plan before it is not said of this one."""
     first = (REQUESTED, PLANNED, PROPOSED, Explained(reasons="too low"))
     assert after(*first[:3]).plan.posted_explanation == ""
     assert after(*first, heard()).plan.posted_explanation == "too low"
@@ -218,14 +215,12 @@ def test_strangers_count_from_the_request_on() -> None:
 
 
 def test_the_first_set_up_of_a_request_counts() -> None:
-    """Later ones find the work beside what was set up; another request begins anew."""
     first, second = Prepared(left={"a": "gone"}), Prepared(left={"a": "gone", "b": "gone"})
     assert after(REQUESTED, first, second).request.setup == first
     assert after(REQUESTED, first, FAILED, REQUESTED).request.setup is None
 
 
 def test_who_was_refused_or_asked_too_much() -> None:
-    """Counted by person and day; what asked for work is remembered by its key."""
     day = "2026-11-20"
     again = heard("t10", refused=day), heard("t11", refused=day), heard("t12", 8, refused=day)
     now = after(REQUESTED, *again, heard("t13", quota=day))
@@ -235,7 +230,6 @@ def test_who_was_refused_or_asked_too_much() -> None:
 
 
 def test_commands_that_were_answered_are_counted_by_day_and_author() -> None:
-    """Those that were owed a reply, and those that started work again; no other turn."""
     day = "2026-11-20"
     answered = replace(heard("t10"), text_to_post="Help."), replace(heard("t11", 8), text_to_post="Help.")
     stopped, retried = (kind(said=replace(TURN, key=key)) for kind, key in ((Stopped, "t13"), (Retried, "t14")))
@@ -283,7 +277,6 @@ def test_a_plan_that_lost_its_force() -> None:
 
 
 def test_what_the_newest_request_led_to() -> None:
-    """Plan, work and branch of an earlier request are not those of the newest."""
     done = after(*story("7:asks plan shown approved executed published"))
     assert (done.request.plan, done.request.branch, done.request.commit) == (PLAN, "b", MADE)
     assert done.request.work is not None
@@ -331,3 +324,41 @@ def test_a_thread_has_moved_by_a_move_or_by_another_run_and_not_by_a_turn() -> N
     assert not after(REQUESTED, heard()).has_moved_since(begun)
     assert after(REQUESTED, FAILED).has_moved_since(begun)
     assert after(REQUESTED, Taken(run="8")).has_moved_since(begun)
+
+
+ASKED: Final = Asked(
+    asking=Asking(
+        AskKind.QUESTION, ToolUseId("q1"), (Question("Where\nto?", (Option("Here"),)), Question("When?", ()))
+    ),
+    session="plan-1",
+)
+REPLIED: Final = Replied(call="q1", session="plan-1", by=("will",), login="will", reply="Here.", edited=True)
+PUBLISHED: Final = Published(
+    branch="plangate/1-x", commit=MADE, pull_request="https://x", pull_number=2, digest=PLANNED.digest
+)
+
+
+@pytest.mark.req("K1")
+def test_answers_to_a_planner() -> None:
+    """An answer is kept with its questions, in one line, and with the request that was planned."""
+    kept = PlannerAnswer("t1", "Where to? When?", "will", "Here.", edited=True)
+    assert after(REQUESTED, ASKED, REPLIED).question.planner_answers == (kept,)
+    assert after(REQUESTED, ASKED, REPLIED, PLANNED, PROPOSED, APPROVED).question.planner_answers == (kept,)
+
+
+@pytest.mark.req("S9")
+def test_an_answer_that_may_be_another_persons_makes_the_thread_untrusted() -> None:
+    assert after(REQUESTED, ASKED, REPLIED).request.untrusted
+    assert not after(REQUESTED, ASKED, replace(REPLIED, edited=False)).request.untrusted
+
+
+@pytest.mark.req("K1")
+def test_what_is_no_answer() -> None:
+    """Nobody's answer and permissions are none; once the work is published, none of its answers is left."""
+    nobody = Replied(call="q1", session="plan-1", reply="Nobody is at hand.", is_error=True)
+    granted = Replied(call="q1", session="plan-1", by=("will",), login="will", grant=Grant.ONCE)
+    assert after(REQUESTED, ASKED, nobody).question.planner_answers == ()
+    assert after(REQUESTED, ASKED, granted).question.planner_answers == ()
+    done = (REQUESTED, ASKED, REPLIED, PLANNED, PROPOSED, APPROVED, EXECUTED, PUBLISHED)
+    assert after(*done).question.planner_answers == ()
+    assert after(REQUESTED, ASKED, REPLIED, PLANNED, PROPOSED, Closed()).question.planner_answers == ()

@@ -27,7 +27,6 @@ RECORDED = [json.loads(line) for line in Path(__file__).with_name("journal_value
 
 
 def entries(story: object) -> tuple[Entry, ...]:
-    """Return the entries of a recorded journal."""
     assert isinstance(story, list)
     return tuple(Entry(n, datetime.fromisoformat(at), kind, body) for n, (at, kind, body) in enumerate(story, start=1))
 
@@ -63,7 +62,6 @@ def test_generated_journals_lead_to_the_recorded_values() -> None:
 
 
 def test_a_journal_without_entries_is_a_thread_that_listens() -> None:
-    """Nothing happened yet: no plan, nobody to ask, not finished."""
     empty = fold_entries(())
     assert (empty.stage, empty.position, empty.is_finished, empty.turns.until) == (Stage.LISTENING, 0, False, None)
     with pytest.raises(Broken, match="no entry that is requested"):
@@ -79,13 +77,11 @@ def test_a_journal_without_entries_is_a_thread_that_listens() -> None:
 
 
 def test_a_move_that_the_gate_does_not_have_is_refused() -> None:
-    """A journal that holds one is not folded."""
     with pytest.raises(IllegalEvent):
         fold_entries([Entry(1, BEGAN, "approved", {"by": [], "approved_at": BEGAN.isoformat(), "ask": 0})])
 
 
 def heard(minutes: int = 0, **facts: object) -> OtherTurn:
-    """Return a command that somebody gave."""
     said = JournaledTurn(f"t{minutes}", Actor(7, "ada"), "help", BEGAN + timedelta(minutes=minutes))
     return OtherTurn(said=said, **facts)  # type: ignore[arg-type]
 
@@ -104,7 +100,6 @@ def test_a_reply_is_left_behind_after_a_while() -> None:
 
 
 def test_a_reply_is_found_by_session_and_call() -> None:
-    """Each reply answers one call of one session; any other call has none."""
     answered = next(state for state in map(fold_entries, histories(60, 60)) if state.question.replies)
     newest = answered.question.replies[0]
     assert answered.question.reply(newest.session, newest.call) is newest
@@ -166,5 +161,4 @@ def test_a_reason_is_that_of_the_newest_request() -> None:
 
 
 def test_an_event_is_of_one_kind() -> None:
-    """The kind is the class's own: no instance says otherwise."""
     assert (Failed(detail="x").kind, Approved.kind) == ("failed", "approved")

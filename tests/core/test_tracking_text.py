@@ -30,22 +30,19 @@ def test_a_long_prompt() -> None:
     assert tracking_title("deps") == "Scheduled task: deps"
 
 
-def test_a_recipe_alone() -> None:
-    """A task without a prompt names its recipe, and has no empty block."""
+def test_a_task_without_a_prompt_names_its_recipe_and_has_no_empty_block() -> None:
     body = tracking_body(TrackingView(TASK.model_copy(update={"prompt": "", "recipe": "docs-drift"}), "daily", DUE))
     assert "Recipe: `docs-drift`\n\n- [ ] Run now" in body
 
 
 def test_only_the_newest_rows_are_shown() -> None:
-    """The text stays short however long a task runs."""
     rows = [TaskOccurrence(str(n), datetime(2026, 1, n, tzinfo=UTC), outcome=f"row {n}") for n in range(28, 0, -1)]
     body = tracking_body(TrackingView(TASK, "daily", DUE, rows))
     assert body.count("| row ") == ROWS
     assert "row 28" in body
 
 
-def test_ticks() -> None:
-    """Ticked boxes, with either newline."""
+def test_ticked_boxes_with_either_newline() -> None:
     assert ticked_labels("- [x] A\r\n- [ ] B\r\n- [X] C (`d`)  \r\n  - [x] no") == ("A", "C (`d`)")
 
 

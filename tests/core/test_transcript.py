@@ -273,7 +273,6 @@ def test_commands_that_ran() -> None:
 
 @pytest.mark.req("M3")
 def test_thinking_at_the_end_of_a_cut_answer() -> None:
-    """It goes, whatever its type; what stands before other blocks stays."""
     thought, hidden = {"type": "thinking", "thinking": "Hm"}, {"type": "redacted_thinking", "data": "x"}
     cut = {"role": "assistant", "content": [thought, CALL, hidden, thought]}
     assert without_last_thinking(cut) == {"role": "assistant", "content": [thought, CALL]}
@@ -281,8 +280,7 @@ def test_thinking_at_the_end_of_a_cut_answer() -> None:
     assert len(cut["content"]) == 4
 
 
-def test_notes_of_a_kind() -> None:
-    """Notes are found by their kind, oldest first, and no message is one."""
+def test_notes_are_found_by_their_kind_oldest_first_and_no_message_is_one() -> None:
     kinds = (LineKind.NOTE, "a"), (LineKind.NOTE, "b"), (LineKind.MESSAGE, "a"), (LineKind.NOTE, "a")
     lines = [Line(kind, AT, {"note": name, "number": number}) for number, (kind, name) in enumerate(kinds)]
     assert [each["number"] for each in notes_of(lines, "a")] == [0, 3]

@@ -42,7 +42,6 @@ def test_hidden_parts_are_removed(text: str) -> None:
 
 @every_row("case", [name for name in HIDDEN if name not in {"picture source", "attribute"}])
 def test_what_is_removed_is_said(case: str) -> None:
-    """Every removed fragment with words in it comes back beside the text."""
     assert any("SECRET" in fragment for fragment in visible_text(HIDDEN[case]).removed)
 
 
@@ -70,7 +69,6 @@ def test_what_is_removed_is_said(case: str) -> None:
     ),
 )
 def test_what_is_seen_is_kept(text: str, seen: str) -> None:
-    """What a person sees is kept as plain Markdown, in its order."""
     assert visible_text(text).text == seen
 
 
@@ -93,7 +91,6 @@ def test_what_is_seen_is_kept(text: str, seen: str) -> None:
     ),
 )
 def test_invisible_code_points_are_shown(text: str, seen: str) -> None:
-    """A code point that nobody sees is shown by its number."""
     assert with_visible_codepoints(text) == seen
 
 
@@ -112,7 +109,6 @@ def test_invisible_code_points_are_shown(text: str, seen: str) -> None:
     ),
 )
 def test_writing_keeps_what_it_needs(text: str) -> None:
-    """Emoji sequences, and joiners in scripts that need them, stay as they are."""
     assert with_visible_codepoints(text) == text
 
 
@@ -135,8 +131,7 @@ def test_writing_keeps_what_it_needs(text: str) -> None:
         "@@plangate",
     ),
 )
-def test_visible_prose_mentions(text: str) -> None:
-    """A mention in prose, or a command line, speaks to the bot."""
+def test_a_mention_in_prose_or_a_command_line_speaks_to_the_bot(text: str) -> None:
     assert mentions(text, "@plangate")
 
 
@@ -169,7 +164,6 @@ def test_visible_prose_mentions(text: str) -> None:
     ),
 )
 def test_other_places_do_not_mention(text: str) -> None:
-    """Code, quotes, headings, HTML, links and longer names do not speak to the bot."""
     assert not mentions(text, "@plangate")
 
 
@@ -232,7 +226,6 @@ def test_a_definition_begins_a_paragraph(text: str, seen: str) -> None:
 
 @pytest.mark.parametrize("before", ("[a]: b\n", "[a]: b\n    ", "> [a]: b\n\n", "> [a]: b\n# h\n", "> [a]: b\n---\n"))
 def test_a_command_after_a_definition(before: str) -> None:
-    """It counts where cmark-gfm shows it in a top-level paragraph."""
     assert command_lines(f"{before}/plangate stop") == ("/plangate stop",)
 
 
@@ -249,7 +242,6 @@ def test_a_command_after_a_definition(before: str) -> None:
     ),
 )
 def test_a_request_is_read_without_the_mention(text: str, left: str) -> None:
-    """The mention goes, with the space around it; code stays as it is."""
     assert without_mention(text, "@plangate") == left
 
 
@@ -331,12 +323,10 @@ def test_words_that_address_nobody_do_not_drop_out_of_a_command(text: str) -> No
     ),
 )
 def test_quotes_and_struck_words_are_shown_as_such(text: str, seen: str) -> None:
-    """They are not the same as words that a person says and stands by."""
     assert visible_text(text).text == seen
 
 
 def test_end_of_a_quote_in_html_ends_the_quote() -> None:
-    """What follows it is said to the bot, and an end without a beginning ends nothing."""
     text = "<blockquote>\n\nit breaks\n\n</blockquote>\n\n@plangate stop\n\n</code>\n\n- <q>x\n\n@plangate retry"
     assert [parse(line) for line in command_lines(text)][-1] == Command(Verb.RETRY)
     assert Command(Verb.STOP) in [parse(line) for line in command_lines(text)]
@@ -351,6 +341,5 @@ def test_end_of_a_quote_in_html_ends_the_quote() -> None:
     ),
 )
 def test_address_that_contains_the_name_mentions_nobody(text: str) -> None:
-    """GitHub makes a link of a bare address, and a link mentions nobody."""
     assert not mentions(text, "@plangate")
     assert mentions(f"{text} @plangate", "@plangate")

@@ -101,7 +101,6 @@ _DEEDS: Final[tuple[tuple[int, str, tuple[str, ...], tuple[str, ...]], ...]] = (
 
 
 def timeline(seed: int) -> Timeline:
-    """Make the timeline of a seed."""
     dice = random.Random(seed)
     weights = [weight for weight, *_ in _DEEDS]
     now, events = 0, [Event(0, "asks", "olga")]

@@ -93,7 +93,6 @@ class Clone:
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone that is only ever copied."""
     folder = tmp_path_factory.mktemp("receipts")
     return make_clone(folder / "clone", folder / KEYS_FILE).path
 

@@ -26,7 +26,6 @@ _DATES = {"GIT_AUTHOR_DATE": "2026-11-20T08:30:00Z", "GIT_COMMITTER_DATE": "2026
 
 
 def cases(clone: Clone) -> Iterator[Json]:
-    """Yield every case."""
     commit, statement = clone.work()
     made = datetime.fromisoformat(statement["predicate"]["journal"]["at"])
     good = sign_statement(statement, KEY).decode()
@@ -123,7 +122,6 @@ def _approver_cases(case: Callable[..., Json], statement: Json) -> Iterator[Json
 
 
 def main() -> None:
-    """Write the corpus."""
     os.environ.update(_DATES)
     with tempfile.TemporaryDirectory() as folder:
         clone = make_clone(Path(folder) / "clone", Path(folder) / KEYS_FILE)

@@ -150,7 +150,6 @@ def _paths(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 
 def _others(value: Any, path: tuple[Any, ...]) -> list[Any]:
-    """Return other values for the field at a path."""
     for step in path:
         value = value[step]
     match value:

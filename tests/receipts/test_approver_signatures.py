@@ -30,7 +30,6 @@ pytestmark = pytest.mark.req("RC2")
 
 @pytest.fixture(scope="module")
 def maya(tmp_path_factory: pytest.TempPathFactory) -> Person:
-    """The approver."""
     return make_person(tmp_path_factory.mktemp("people"), "maya")
 
 
@@ -59,7 +58,6 @@ def verify(clone: Clone, signers: Sequence[Path], revoked: Path | None = None) -
 
 
 def keep(clone: Clone, commit: str, signature: bytes, actor_id: int = MAYA) -> None:
-    """Have a signature in its ref, whoever made it."""
     clone.keep(signature_ref(commit, actor_id), SIGNATURE_FILE, signature)
 
 
@@ -119,7 +117,6 @@ def test_signatures_that_do_not_count(clone: Clone, issued: tuple[str, Json], ma
 
 
 def test_somebody_who_did_not_approve(clone: Clone, issued: tuple[str, Json], maya: Person, tmp_path: Path) -> None:
-    """Their signature counts in no ref, and takes nothing from the approver's own."""
     commit, statement = issued
     will = make_person(tmp_path, "will")
     signers = [maya.listed(tmp_path), will.listed(tmp_path)]
@@ -151,7 +148,6 @@ def test_replayed_on_another_commit(clone: Clone, issued: tuple[str, Json], maya
 
 
 def test_a_receipt_that_was_signed_anew(clone: Clone, issued: tuple[str, Json], maya: Person, tmp_path: Path) -> None:
-    """The approver signed the statement, so the service may sign it with its next key."""
     commit, statement = issued
     sign(clone, maya)
     clone.issue(commit, statement, OTHER_KEY)
@@ -251,7 +247,6 @@ class CountedGit(Plumbing):
 
 @pytest.mark.req("RC3")
 def test_a_long_range_starts_no_more_processes(clone: Clone) -> None:
-    """Git is asked about many commits, receipts, and signatures at once."""
     base = clone.head
     for n in range(6):
         clone.issue(*clone.work(f"{n}\n"))

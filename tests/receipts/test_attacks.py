@@ -187,7 +187,6 @@ def test_a_key_twice(clone: Clone, checker: Any) -> None:
 
 @pytest.mark.req("RC3", "RC7")
 def test_times_that_do_not_exist(clone: Clone, checker: Any) -> None:
-    """Both checkers take them for the earliest time, and both count microseconds."""
     commit, statement = clone.work()
     facts, case = clone.facts(commit), case_of(clone, commit, b"")
     for made, fails in {
@@ -218,7 +217,6 @@ def test_a_repository_that_nobody_names(clone: Clone, checker: Any) -> None:
 
 @pytest.mark.req("RC3", "RC4", "RC7")
 def test_a_repository_of_sha_256(tmp_path: Path, checker: Any) -> None:
-    """Its commits have other ids, and both checkers compute them."""
     path = tmp_path / "long"
     subprocess.run(["git", "init", "-q", "-b", "main", "--object-format=sha256", str(path)], check=True)
     clone = make_clone(path, tmp_path / KEYS_FILE)
@@ -266,7 +264,6 @@ def test_clones_that_leave_commits_out(clone: Clone, tmp_path: Path) -> None:
 
 @pytest.mark.req("RC3")
 def test_a_clone_that_lies_about_its_objects(clone: Clone) -> None:
-    """An object under another one's name, and grafts, change nothing that is believed."""
     base = clone.head
     commit, statement = clone.work()
     clone.issue(commit, statement)
@@ -295,7 +292,6 @@ def test_line_ends_that_only_some_readers_see() -> None:
 
 @pytest.mark.req("RC3")
 def test_receipts_that_nobody_would_read() -> None:
-    """A receipt that is larger than what verifiers read is not made."""
     statement = statement_of()
     statement["predicate"]["scope"]["changed"] = ["x" * 100 + str(n) for n in range(SIZE_LIMIT // 100)]
     with pytest.raises(Refused, match="larger than"):

@@ -27,7 +27,6 @@ Case = tuple[str, bytes, list[str]]
 
 
 def encoded(value: Any) -> bytes:
-    """Return a value as JSON."""
     return json.dumps(value).encode()
 
 
@@ -137,7 +136,6 @@ def payloads(receipt: RandomReceipt) -> Iterator[Case]:
 
 
 def _objects(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the place of each object in a value."""
     if isinstance(value, dict) and value:
         yield above
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

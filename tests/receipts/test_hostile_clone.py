@@ -106,7 +106,6 @@ def test_objects_in_another_place(clone: Clone, tmp_path: Path) -> None:
 
 @pytest.mark.req("RC3")
 def test_replaced_objects_are_seen_through(clone: Clone) -> None:
-    """What a commit is said to replace does not count: the commit's own bytes do."""
     commit, statement = clone.work()
     clone.issue(commit, statement)
     other = clone.commit("evil\n", "Other")
@@ -116,7 +115,6 @@ def test_replaced_objects_are_seen_through(clone: Clone) -> None:
 
 @pytest.mark.req("RC3")
 def test_a_file_that_is_named_like_a_commit(clone: Clone) -> None:
-    """The files of one commit are not taken for those of another one."""
     commit, statement = clone.work()
     clone.issue(commit, statement)
     clone.commit("x\n", "Add a file", path=commit)
@@ -170,7 +168,6 @@ def test_a_number_without_end() -> None:
 
 @pytest.mark.req("RC3")
 def test_the_last_time_there_is(clone: Clone) -> None:
-    """A time after which there is none gets a verdict as well."""
     commit, statement = clone.work()
     last = "9999-12-31T23:59:59+00:00"
     statement["predicate"]["journal"]["at"] = last

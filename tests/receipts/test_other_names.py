@@ -42,7 +42,6 @@ def test_a_ref_that_is_named_like_a_commit(clone: Clone, forged: tuple[str, str]
 
 
 def test_all_digits_name_a_commit(clone: Clone, forged: tuple[str, str]) -> None:
-    """In any case of letters, whatever else has that name."""
     good, other = forged
     clone.git("update-ref", f"refs/tags/{other}", good)
     assert verify(clone, other)[0] == NO_RECEIPT
@@ -51,7 +50,6 @@ def test_all_digits_name_a_commit(clone: Clone, forged: tuple[str, str]) -> None
 
 
 def test_head_is_that_of_the_clone(clone: Clone, forged: tuple[str, str]) -> None:
-    """A branch or tag of that name neither stands in for it nor stops anybody."""
     good, _ = forged
     for kind in ("heads", "tags"):
         clone.git("update-ref", f"refs/{kind}/HEAD", good)
@@ -94,7 +92,6 @@ def test_a_range_without_commits(clone: Clone) -> None:
 
 
 def test_a_submodule_that_gitmodules_hides(clone: Clone) -> None:
-    """The list of changed files has it, whatever that file says."""
     (clone.path / ".gitmodules").write_text('[submodule "m"]\n\tpath = m\n\turl = ./m\n\tignore = all\n')
     clone.git("update-index", "--add", "--cacheinfo", f"160000,{'a' * 40},m")
     clone.git("add", ".gitmodules")
@@ -105,7 +102,6 @@ def test_a_submodule_that_gitmodules_hides(clone: Clone) -> None:
 
 
 def test_a_commit_that_is_too_large_to_read(clone: Clone, tmp_path: Path) -> None:
-    """It is refused, and not held in memory."""
     tree = clone.git("rev-parse", "HEAD^{tree}")
     message = tmp_path / "message"
     message.write_bytes(b"x" * ((4 << 20) + 1))

@@ -24,7 +24,6 @@ CORPUS = DOCS / "corpus.json"
 
 @pytest.fixture(scope="module")
 def checker(browser: Any) -> Iterator[Any]:
-    """The page, opened from disk without a network."""
     page = browser.new_context(offline=True).new_page()
     page.goto((DOCS / "checker.html").as_uri())
     yield page
@@ -32,13 +31,11 @@ def checker(browser: Any) -> Iterator[Any]:
 
 
 def answer(checker: Any, case: Json) -> list[str]:
-    """Return the checks that fail in the browser."""
     verdicts = checker.evaluate("given => check(given)", case)
     return [name for name, objections in verdicts.items() if objections]
 
 
 def case_of(clone: Clone, commit: str, receipt: bytes) -> Json:
-    """Return what a checker is given about one commit."""
     facts = clone.facts(commit)
     return {
         "receipt": receipt.decode(),
@@ -75,7 +72,6 @@ def is_signed(case: Json) -> bool:
 
 @pytest.mark.req("RC7")
 def test_a_key_that_stands_twice_in_two_spellings(clone: Clone, checker: Any) -> None:
-    """Readers disagree about which of the two counts, so neither checker takes it."""
     commit, statement = clone.work()
     receipt = sign_statement(statement, KEY).replace(b'{"payload":', b'{"payload":"e30=","p\\u0061yload":')
     assert failing(verify_receipt(receipt, clone.facts(commit), Trust((KEY.public,)), NOW)) == ["syntax"]
@@ -84,7 +80,6 @@ def test_a_key_that_stands_twice_in_two_spellings(clone: Clone, checker: Any) ->
 
 @pytest.mark.req("RC7")
 def test_the_page_as_a_person_uses_it(clone: Clone, checker: Any) -> None:
-    """Paste, press, and read one row for each check."""
     commit, statement = clone.work()
     case = case_of(clone, commit, sign_statement(statement, KEY))
     for name in ("receipt", "keys", "commit", "repository"):
@@ -129,7 +124,6 @@ def test_the_page_says_which_field_is_wrong(clone: Clone, checker: Any, keys: st
 @pytest.mark.req("RC4", "RC7")
 @pytest.mark.parametrize("zone", ("+24:00", "-99:99", "+23:60"))
 def test_a_revocation_at_no_time_that_exists_is_not_passed_over(clone: Clone, checker: Any, zone: str) -> None:
-    """The file is wrong, so neither checker trusts a key of it."""
     commit, statement = clone.work()
     case = case_of(clone, commit, sign_statement(statement, KEY))
     case["keys"] = case["keys"].replace('"id"', f'"revoked": "2026-01-01T00:00:00{zone}", "id"')

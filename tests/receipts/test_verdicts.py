@@ -48,7 +48,6 @@ PINNED = Trust((KEY.public,))
 
 
 def failing(verdicts: tuple[ReceiptVerdict, ...]) -> list[str]:
-    """Return the checks that fail."""
     return [str(verdict.check) for verdict in verdicts if not verdict.passes]
 
 

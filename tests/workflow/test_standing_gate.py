@@ -1,6 +1,6 @@
 """Ways to get more than a standing approval allows, each through the whole gate: nothing is done before people say so.
 
-tests/core/test_standing_escapes.py holds what decides; here a model hands it in, or works like that (MT6).
+tests/core/test_standing.py holds what decides; here a model hands it in, or works like that (MT6).
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -16,7 +16,7 @@ from bot.core.moves import Entry
 from bot.core.transcript import Json
 from bot.ports import ModelRequest, RepositoryRules
 from bot.workflow.thread_run import ThreadRun
-from tests.core.test_standing_escapes import SCOPES, WORK
+from tests.core.test_standing import SCOPES, WORK
 from tests.rows import every_row
 from tests.stories.github.ground import long
 from tests.workflow.ground import BASE, MAYA, WILL, call, configured, is_working, say, submit, was_called

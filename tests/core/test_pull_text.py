@@ -1,4 +1,4 @@
-"""What the bot says of work: inert and bounded. The whole texts are in test_texts.py."""
+"""The texts where work ends: progress, pull request, commit message, and the table of files."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -14,9 +14,10 @@ from bot.core.markdown.gfm import parse
 from bot.core.markdown.inert import POSTED_BYTES, POSTED_CHARACTERS, inert_markdown
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
-from bot.core.pull_text import PullOrigin, pull_body, pull_request_ready
+from bot.core.pull_text import PullOrigin, changed_by_entry, pull_body, pull_request_ready, scope_table
 from bot.core.turn import Actor
 from bot.core.work import PullRequest
+from tests.core.test_texts import PLAN as SHORT_PLAN
 
 PLAN: Final = PlanDocument(
     repository=RepositoryId(5),
@@ -55,7 +56,6 @@ def test_progress() -> None:
 
 
 def test_progress_shows_whether_work_goes_on() -> None:
-    """Only approved work counts: a plan that is being made is none."""
     shown = {at: progress(at, "acceptEdits", (), (), spent=(9, 0.5, 5)) for at in (*Stage, "completed", "cancelled")}
     assert [at for at, text in shown.items() if is_at_work(text)] == [Stage.EXECUTING]
 
@@ -69,7 +69,6 @@ def test_progress_at_the_end(end: End) -> None:
 
 @pytest.mark.parametrize("end", (*End, "planned"))
 def test_progress_of_planning_at_the_end(end: str) -> None:
-    """One line that says what it came to."""
     said = planning_over(end).removeprefix("**").removesuffix(".**")
     assert said in {
         "Planned",
@@ -135,7 +134,6 @@ def test_pull_request_with_checks() -> None:
     ("output", "fence"), (("plain", "```"), ("``", "```"), ("```\nx\n```", "````"), ("a`````b", "``````"))
 )
 def test_output_stays_in_its_fence(output: str, fence: str) -> None:
-    """Whatever a check printed, its fence is longer than any in it."""
     assert f"\n\n{fence}\n{output}\n{fence}\n\n</details>" in body({**BAD, "output": output})
 
 
@@ -186,7 +184,6 @@ def test_long_pull_request(case: str) -> None:
 
 @pytest.mark.req("CL4")
 def test_work_on_a_branch_of_its_own_refers_to_its_pull_request() -> None:
-    """It closes nothing, and the plan in it names the branch."""
     origin = PullOrigin(("will",), ALONE, APPROVED_AT)
     text = pull_body(replace(PLAN, branch="plangate/8-fix-it"), origin, summary="Done.", checks=[])
     assert text.endswith("\n\nRefs #8\n")
@@ -209,13 +206,61 @@ def test_much_that_was_not_given() -> None:
 
 
 @pytest.mark.req("A4b")
-def test_a_crowd_of_approvers() -> None:
-    """Above a plan stand the first twenty approvers."""
+def test_above_a_plan_stand_the_first_twenty_approvers() -> None:
     assert " and 2 more on " in work_begun_line(["ana"] * 22, APPROVED_AT)
 
 
 def test_nothing_known_of_the_cost() -> None:
-    """A cost that is not known is not shown as zero."""
     assert "Cost: unknown." in body(cost_usd=None)
     spent = replace(PullOrigin(("will",), BOTH, APPROVED_AT, cost_usd=1.234), tokens=(12_345, 2_345))
     assert "Cost: $1.23 (12,345 tokens in, 2,345 out)." in pull_body(PLAN, spent, summary="Done.", checks=())
+
+
+def plan(*scope: str) -> PlanDocument:
+    return replace(SHORT_PLAN, contract=replace(SHORT_PLAN.contract, scope=scope))
+
+
+def rows(table: str) -> list[str]:
+    return [line for line in table.splitlines() if line.startswith("| ")][2:]
+
+
+@pytest.mark.req("PR6")
+def test_each_file_stands_once() -> None:
+    """Beside the entry that names it exactly, else beside the first that covers it; exclusions have no row."""
+    scope = ("src/**", "src/a.py", "docs", "!src/gen/**", "README.md")
+    changed = ("docs/x/y.md", "src/A.py", "src/b.py", "src/c/d.py", "setup.cfg")
+    assert changed_by_entry(scope, changed) == {
+        "src/**": ["src/b.py", "src/c/d.py"],
+        "src/a.py": ["src/A.py"],
+        "docs": ["docs/x/y.md"],
+        "README.md": [],
+        "": ["setup.cfg"],
+    }
+
+
+@pytest.mark.req("PR6")
+def test_a_plan_that_names_no_files() -> None:
+    assert rows(scope_table(plan(), ("a.py",))) == ["| any, except those of tier high | `a.py` |"]
+
+
+@pytest.mark.req("PR6")
+@pytest.mark.req("X2")
+def test_four_hundred_files() -> None:
+    """The table stays short: under one entry, in an amendment that names each file, and with longest names."""
+    changed = tuple(f"src/{'very_' * 50}long_{n}.py" for n in range(400))
+    assert rows(scope_table(plan("src"), ("a/b.py", *(f"src/{n}" for n in range(400))))) == [
+        "| `src` | 400 files: `src/0`, `src/1`, `src/2`, … |",
+        "| not named | `a/b.py` |",
+    ]
+    named = scope_table(plan(*changed, "left.py"), (*changed, "other.py"))
+    assert rows(named)[:2] == ["| `left.py` | no change |", "| not named | `other.py` |"]
+    assert "\n\nPlanned files not shown: 382.\n\n" in named
+    assert len(named) < 6_000
+
+
+@pytest.mark.req("PR6")
+@pytest.mark.req("X2")
+def test_names_that_want_to_be_more() -> None:
+    """No pipe, backtick, line break, tag, invisible sign, or lookalike leaves its cell."""
+    (row,) = rows(scope_table(plan("**"), ("a|b`c\n<d>\u202e@ana", "p\u0430ypal.py")))
+    assert row == "| `**` | `a\\|b'c ‹d>‹U+202E›@ana`, `p‹U+0430›ypal.py` |"
