@@ -4,7 +4,7 @@ The move at the end names the tree that was verified last, and publishing refuse
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from bot.agent.light_calls import pull_request_title
 from bot.agent.loop import request_finish
@@ -94,6 +94,8 @@ class _Attempts:
     """Seconds that the attempts took so far, without the checks after each."""
     budget_usd: float | None = None
     """The budget of the first attempt: the others get no more."""
+    has_room: bool = True
+    """Whether the limits of the newest one allow a repair."""
 
     def bind(self, session: Session) -> None:
         """Limit the session of an attempt to the time and the budget that earlier attempts left."""
@@ -102,17 +104,6 @@ class _Attempts:
             self.budget_usd = ledger.budget_usd
         ledger.budget_usd = self.budget_usd
         session.monitor.started -= self.seconds
-
-
-@dataclass(frozen=True, slots=True)
-class _FinishedTurn:
-    """What a session left when it ended its turn, before the checks."""
-
-    summary: str
-    model: str
-    agents: tuple[Json, ...]
-    has_room: bool
-    """Whether its limits allow a repair."""
 
 
 async def _run_and_verify(run: ThreadRun) -> WorkMove | Withdrawn | None:
@@ -124,9 +115,9 @@ async def _run_and_verify(run: ThreadRun) -> WorkMove | Withdrawn | None:
     handed_back: Json | None = None
     previous: Verification | None = None
     while True:
-        turn = await _attempt(run, attempts, handed_back)
-        if not isinstance(turn, _FinishedTurn):
-            return turn
+        executed = await _attempt(run, attempts, handed_back)
+        if not isinstance(executed, Executed):
+            return executed
         try:
             verified = await run_until_moved(run, verify(run, session))
         except Refused as error:
@@ -135,27 +126,21 @@ async def _run_and_verify(run: ThreadRun) -> WorkMove | Withdrawn | None:
             return None
         changed_nothing = previous is not None and previous.tree == verified.tree
         handed_back = None
-        if turn.has_room and not changed_nothing:
+        if attempts.has_room and not changed_nothing:
             handed_back = await hand_back(run, session, verified)
         if handed_back is None or (await run.journal.read()).is_finishing:
-            return Executed(
-                title=attempts.title,
-                summary=turn.summary,
-                model=turn.model,
-                agents=turn.agents,
-                checks=verified.checks,
-                commands=tuple(await commands_run(run, session)),
-                tree=verified.tree,
-                no_baseline=verified.no_baseline,
-                digest=run.state.plan.current.digest,
+            commands, no_baseline = tuple(await commands_run(run, session)), verified.no_baseline
+            return replace(
+                executed, checks=verified.checks, commands=commands, tree=verified.tree, no_baseline=no_baseline
             )
         previous = verified
 
 
-async def _attempt(
-    run: ThreadRun, attempts: _Attempts, handed_back: Json | None
-) -> _FinishedTurn | WorkMove | Withdrawn | None:
-    """Let the session work until it ends its turn, after the message that hands work back to it, if there is one."""
+async def _attempt(run: ThreadRun, attempts: _Attempts, handed_back: Json | None) -> WorkMove | Withdrawn | None:
+    """Let the session work until it ends its turn, after the message that hands work back to it, if there is one.
+
+    The move Executed lacks the results of the checks.
+    """
     async with open_session(run, attempts.start) as session:
         attempts.bind(session)
         if run.state.is_finishing:
@@ -174,8 +159,15 @@ async def _attempt(
         light, title = session.context.light, thread_title(run)
         attempts.title = attempts.title or await pull_request_title(light, title, ended.text)
         attempts.seconds = session.monitor.seconds
-        agents = tuple(asdict(row_of(agent)) for agent in session.subagents.values())
-        return _FinishedTurn(ended.text, session.prefix.model, agents, has_room(session))
+        attempts.has_room = has_room(session)
+        return Executed(
+            title=attempts.title,
+            summary=ended.text,
+            checks=(),
+            model=session.prefix.model,
+            agents=tuple(asdict(row_of(agent)) for agent in session.subagents.values()),
+            digest=run.state.plan.current.digest,
+        )
 
 
 async def _is_overtaken(run: ThreadRun) -> bool:

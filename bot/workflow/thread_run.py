@@ -171,10 +171,9 @@ class ThreadRun:
 
     `state` is the thread as this run has read or written it last. Only the methods below replace it.
 
-    Positions. Every write appends at the position of `state`, and so before anything that others appended since. If
-    there is such an entry, the write fails with Conflict. A note, and the answer to an effect that is still open, then
-    read on and try again at the end; any other move raises Conflict. Nothing is written to a journal that became
-    shorter: somebody set it back, and it must not catch up (A4b).
+    Positions. Every write names the position of `state`, and fails with Conflict if others have appended since. A note,
+    and the answer to an effect that is still open, then read on and try again at the end; any other move raises
+    Conflict. Nothing is written to a journal that became shorter: somebody set it back, and it must not catch up (A4b).
 
     Deferred notes. Each write is a push. A note that can be looked up elsewhere, such as that a comment was posted, may
     be deferred: it is written with the next entry, before work that takes long, and at the end of a check. If the
