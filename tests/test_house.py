@@ -18,7 +18,7 @@ from bot.core.gate import ON_ENTER, Effect
 from bot.core.turn import Verb
 from bot.workflow.engine import VERBS
 from tests.agent.decision_table import REGENERATE, markdown, rows
-from tests.core.gate_diagram import mermaid
+from tests.core.gate_laws import mermaid
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "bot").rglob("*.py")) + sorted((ROOT / "webhooks").rglob("*.py"))

@@ -1,6 +1,6 @@
 """The gate: every reachable thread is visited, and a gate with any planted mistake is found out.
 
-The walk and the laws stand in gate_walk.py and gate_laws.py.
+The walk and the laws stand in gate_laws.py.
 """
 
 import inspect
@@ -13,10 +13,20 @@ from bot.core import gate
 from bot.core.errors import IllegalEvent
 from bot.core.gate import ANSWERS, ON_ENTER, TRANSITIONS, Effect, Event, Move, Stage, Thread, step
 from bot.core.names import Digest
-from tests.core.gate_laws import OF_EVERY_TRY, OF_WHAT_IS_TAKEN, breaches
+from tests.core.gate_laws import (
+    OF_EVERY_TRY,
+    OF_WHAT_IS_TAKEN,
+    OTHER,
+    PLAN,
+    STAGES,
+    WAYS,
+    Try,
+    attempt,
+    breaches,
+    replay,
+    walk,
+)
 from tests.core.gate_mutations import MUTATIONS
-from tests.core.gate_replay import replay
-from tests.core.gate_walk import OTHER, PLAN, STAGES, WAYS, Try, attempt, walk
 
 A, B = Digest(PLAN), Digest(OTHER)
 TO_APPROVAL = (Event(Move.REQUESTED), Event(Move.PLANNED, 1, A), Event(Move.PROPOSED, 2, A))

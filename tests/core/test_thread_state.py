@@ -19,8 +19,7 @@ from bot.core.thread.state import ThreadState, apply, apply_pending, fold_entrie
 from bot.core.thread.turns import LEFT_BEHIND
 from bot.core.transcript import Json
 from bot.core.turn import Actor
-from tests.core.journal_histories import BEGAN, PLAN, histories
-from tests.core.journal_values import state_values
+from tests.core.journal_histories import BEGAN, PLAN, histories, state_values
 from tests.core.receipt_story import BUILDER, SUBJECT
 
 RECORDED = [json.loads(line) for line in Path(__file__).with_name("journal_values.jsonl").read_text().splitlines()]

@@ -10,8 +10,7 @@ import pytest
 from bot.core import gate
 from bot.core.gate import Event, Move, Thread
 from bot.core.names import Digest
-from tests.core.gate_laws import OF_EVERY_TRY, OF_WHAT_IS_TAKEN
-from tests.core.gate_walk import OTHER, attempt
+from tests.core.gate_laws import OF_EVERY_TRY, OF_WHAT_IS_TAKEN, OTHER, attempt
 from tests.core.timeline import Timeline, timeline
 from tests.core.timeline_oracle import Oracle
 from tests.core.timeline_shown import Bot

@@ -17,7 +17,7 @@ from bot.core.receipt import KEYS_FILE, canonical_statement
 from bot.core.transcript import Json
 from bot.receipts.envelope import PublicKey, encode_keys, sign_statement
 from tests.receipts.conftest import KEY, OTHER_KEY, Clone, make_clone
-from tests.receipts.contradictions import CONTRADICTIONS, contradict
+from tests.receipts.random_receipts import CONTRADICTIONS, contradict
 from tests.receipts.ssh_people import make_person
 from tests.receipts.test_verdicts import NOW
 

@@ -38,8 +38,7 @@ from bot.receipts.verdicts import (
     verify_receipt,
 )
 from tests.receipts.conftest import KEY, OTHER_KEY, Clone
-from tests.receipts.contradictions import CONTRADICTIONS, contradict
-from tests.receipts.random_receipts import mutations, random_receipt
+from tests.receipts.random_receipts import CONTRADICTIONS, contradict, mutations, random_receipt
 from tests.rows import every_row
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -1,4 +1,8 @@
-"""The approvals of a thread's plan, and the permission mode that the thread is in."""
+"""The part of a thread's state about approvals: what people allowed, and the permission mode (P8).
+
+An `Approved` adds an approval of the plan in force, and a plan that is no longer in force takes its approvals and
+permissions with it. Asked: the newest approval, who decided last, the mode, and the calls that people permitted.
+"""
 
 from dataclasses import dataclass, replace
 from datetime import datetime

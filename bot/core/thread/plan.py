@@ -1,4 +1,8 @@
-"""The newest plan of a thread, and where people see it."""
+"""The part of a thread's state about its newest plan, and where people see it.
+
+A `Planned` or `Outgrew` brings a version, a `Proposed` says which comment shows it, and a request or the end of a round
+voids what is still shown. Asked: the newest document, the one that the next replaces, and what was posted about it.
+"""
 
 from dataclasses import dataclass, replace
 from datetime import datetime

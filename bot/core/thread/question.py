@@ -1,4 +1,8 @@
-"""The newest question of a session to people, and what people answered."""
+"""The part of a thread's state about questions to people, and what they answered.
+
+An `Asked` brings a question, a `Shown` says which comment shows it, and a `Replied` or `Instructed` answers it. Asked:
+the newest question, the answer to a session's pending call, and what planners were told in this round.
+"""
 
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,4 +1,8 @@
-"""The newest request of a thread: what it asks for, what it builds on, and its results so far."""
+"""The part of a thread's state about its newest request: what it asks for, what it builds on, and its results so far.
+
+A `Requested` begins a new part, a `Noted` adds to it or is kept for the next one, and results fill it in. Asked: the
+requests that the plan covers, the commit and branch of the work, its sessions, and whether strangers' words are in it.
+"""
 
 from dataclasses import dataclass, replace
 from datetime import datetime

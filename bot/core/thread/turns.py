@@ -1,4 +1,8 @@
-"""What people said on a thread, and what is still to be posted to them."""
+"""The part of a thread's state about turns: what people said, and the texts that are still to be posted to them.
+
+Each entry with a turn marks it as seen and counts it by day and author; a text to post stays until its `TextPosted`.
+Asked: up to when turns were taken in, what was refused or answered, and which texts are due.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,8 @@
-"""The approved work of a thread (its results, its pull request, and who does it), and the costs of all sessions."""
+"""The parts of a thread's state about approved work (its results, its pull request, who does it), and about costs.
+
+An `Executed` ends work, a `Published` says where it is, and a plan that is no longer in force ends what was under way.
+Every entry may carry costs and tokens, which add up by session. Asked: the newest work, and what sessions used.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -14,7 +14,7 @@ from bot.core.secrets.redaction import Redactor
 from bot.service.overview.agent_tree import add_up, bookings, journal_steps, session_at_work, session_models
 from bot.service.overview.thread_views import describe, summarize
 from bot.service.overview.views import CostLine, Costs, redact_view
-from tests.core.gate_replay import replay
+from tests.core.gate_laws import replay
 from tests.core.journal_histories import histories
 
 SERVER = "https://github.example"

@@ -17,7 +17,7 @@ from bot.core.names import Digest, ThreadAddress
 from bot.service.overview.thread_index import USUAL_ROWS
 from bot.service.overview.views import WaitsFor
 from bot.testing.github.world import TurnedClock
-from tests.core.gate_replay import replay
+from tests.core.gate_laws import replay
 from tests.core.journal_histories import histories
 from tests.service.overview.ground import address
 from tests.webhooks.dashboard.ground import Site

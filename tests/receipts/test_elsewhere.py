@@ -1,7 +1,7 @@
-"""Which commit a name means: whoever can push branches, tags, or files must not have another one checked."""
+"""Receipts of other commits, and of repositories under other names."""
 
 import io
-from datetime import UTC, datetime
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,9 +9,59 @@ import pytest
 from bot.cli.receipts import NO_RECEIPT, VerifyOptions, print_verdicts
 from bot.core.errors import Misconfigured
 from tests.receipts.conftest import Clone
+from tests.receipts.test_verdicts import NOW, failing
 
-pytestmark = pytest.mark.req("RC3", "RC4")
-NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+def amend(clone: Clone, _: str) -> None:
+    clone.git("commit", "-q", "--amend", "--no-edit", "--date", "2026-11-20T09:00:00Z")
+
+
+def rebase(clone: Clone, base: str) -> None:
+    clone.git("checkout", "-q", "-b", "moved", base)
+    clone.commit("other\n", "Something else", path="b.py")
+    clone.git("rebase", "-q", "moved", "main")
+
+
+def pick(clone: Clone, base: str) -> None:
+    clone.git("checkout", "-q", "-b", "release", base)
+    clone.git("cherry-pick", "-x", "main")
+
+
+def squash(clone: Clone, base: str) -> None:
+    """Merge as GitHub's button does by default: the message is that of the commits."""
+    clone.commit("more\n", "By hand", path="b.py")
+    message = clone.git("log", "--format=* %B", f"{base}..main")
+    clone.git("checkout", "-q", "-b", "target", base)
+    clone.git("merge", "-q", "--squash", "main")
+    clone.git("commit", "-q", "-m", f"Do it (#3)\n\n{message}")
+
+
+@pytest.mark.req("RC3", "RC4")
+@pytest.mark.parametrize("make", (amend, rebase, pick, squash))
+def test_another_commit_of_the_same_work(clone: Clone, make: Callable[[Clone, str], None]) -> None:
+    """It has no receipt, and the reason says so; the receipt of the original one does not fit it, and stays valid."""
+    base = clone.head
+    commit, statement = clone.work()
+    receipt = clone.issue(commit, statement)
+    make(clone, base)
+    made = clone.git("rev-list", "--grep", "Plangate-Plan", "-1", "HEAD")
+    assert made != commit
+    checked = clone.opened().check_commit(made, None, NOW)
+    assert (checked.verdicts, checked.by_agent) == ((), True)
+    assert "rebased, squashed, or amended has none" in checked.note
+    assert failing(clone.opened().check_commit(made, receipt, NOW).verdicts) == ["binding"]
+    assert failing(clone.opened().check_commit(commit, None, NOW).verdicts) == []
+
+
+@pytest.mark.req("RC3")
+def test_a_squash_that_names_no_plan(clone: Clone) -> None:
+    """Whoever writes another message makes the commit their own: in a range it needs no receipt."""
+    base = clone.head
+    clone.issue(*clone.work())
+    clone.git("reset", "-q", "--soft", base)
+    clone.git("commit", "-q", "-m", "My own work")
+    (checked,) = clone.opened().check_range(f"{base}..HEAD", NOW)
+    assert (checked.verdicts, checked.by_agent, checked.note) == ((), False, "")
 
 
 def verify(clone: Clone, subject: str = "", revisions: str = "") -> tuple[int, str]:
@@ -30,6 +80,7 @@ def forged(clone: Clone) -> tuple[str, str]:
     return good, clone.commit("evil\n", f"Do it\n\nPlangate-Plan: {plan}")
 
 
+@pytest.mark.req("RC3", "RC4")
 @pytest.mark.parametrize("kind", ("heads", "tags"))
 def test_a_ref_that_is_named_like_a_commit(clone: Clone, forged: tuple[str, str], kind: str) -> None:
     """The first digits of a commit, also of one that was not fetched, never name a branch or a tag."""
@@ -41,6 +92,7 @@ def test_a_ref_that_is_named_like_a_commit(clone: Clone, forged: tuple[str, str]
     assert verify(clone, f"refs/{kind}/{other[:12]}")[0] == 0
 
 
+@pytest.mark.req("RC3", "RC4")
 def test_all_digits_name_a_commit(clone: Clone, forged: tuple[str, str]) -> None:
     good, other = forged
     clone.git("update-ref", f"refs/tags/{other}", good)
@@ -49,6 +101,7 @@ def test_all_digits_name_a_commit(clone: Clone, forged: tuple[str, str]) -> None
     assert verify(clone, good.upper())[0] == 0
 
 
+@pytest.mark.req("RC3", "RC4")
 def test_head_is_that_of_the_clone(clone: Clone, forged: tuple[str, str]) -> None:
     good, _ = forged
     for kind in ("heads", "tags"):
@@ -57,6 +110,7 @@ def test_head_is_that_of_the_clone(clone: Clone, forged: tuple[str, str]) -> Non
     assert verify(clone, revisions="HEAD~1..HEAD")[0] == NO_RECEIPT
 
 
+@pytest.mark.req("RC3", "RC4")
 @pytest.mark.parametrize("name", ("main", "origin/main"))
 def test_a_tag_that_is_named_like_a_branch(clone: Clone, forged: tuple[str, str], name: str) -> None:
     """Git takes the tag, so that a range could lose its commits. A configuration that hides this changes nothing."""
@@ -71,6 +125,7 @@ def test_a_tag_that_is_named_like_a_branch(clone: Clone, forged: tuple[str, str]
     assert verify(clone, revisions="refs/remotes/origin/main..HEAD")[0] == NO_RECEIPT
 
 
+@pytest.mark.req("RC3", "RC4")
 def test_a_file_that_is_named_like_the_commit(
     clone: Clone, forged: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,11 +141,13 @@ def test_a_file_that_is_named_like_the_commit(
     assert verify(clone, f"{other}~0")[0] == NO_RECEIPT
 
 
+@pytest.mark.req("RC3", "RC4")
 def test_a_range_without_commits(clone: Clone) -> None:
     """It says that nothing was checked, such as when its ends were swapped."""
     assert verify(clone, revisions="HEAD..HEAD") == (0, "the range has no commits, so nothing was checked\n")
 
 
+@pytest.mark.req("RC3", "RC4")
 def test_a_submodule_that_gitmodules_hides(clone: Clone) -> None:
     (clone.path / ".gitmodules").write_text('[submodule "m"]\n\tpath = m\n\turl = ./m\n\tignore = all\n')
     clone.git("update-index", "--add", "--cacheinfo", f"160000,{'a' * 40},m")
@@ -101,6 +158,7 @@ def test_a_submodule_that_gitmodules_hides(clone: Clone) -> None:
     assert clone.facts(clone.head).paths == ("m",)
 
 
+@pytest.mark.req("RC3", "RC4")
 def test_a_commit_that_is_too_large_to_read(clone: Clone, tmp_path: Path) -> None:
     tree = clone.git("rev-parse", "HEAD^{tree}")
     message = tmp_path / "message"
