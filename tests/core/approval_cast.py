@@ -181,16 +181,7 @@ def _word(text: str, plan: PlanDocument) -> Candidate:
     if way in {Way.DASHBOARD, Way.TERMINAL} and not digest:
         digest = plan.digest
     at = NOON + timedelta(seconds=int(found["at"] or 60))
-    return Candidate(
-        person.actor,
-        way,
-        opinion,
-        at,
-        person.role,
-        person.listed,
-        digest,
-        edited=bool(found["edited"]),
-    )
+    return Candidate(person.actor, way, opinion, at, person.role, person.listed, digest, edited=bool(found["edited"]))
 
 
 def told(verdict: Verdict) -> tuple[str, str, str]:

@@ -11,11 +11,7 @@ code: Any = import_module("re._constants")
 reader: Any = import_module("re._parser")
 
 _ANY: Final = string.ascii_letters + string.digits
-_CLASSES: Final = {
-    code.CATEGORY_DIGIT: string.digits,
-    code.CATEGORY_SPACE: " ",
-    code.CATEGORY_WORD: _ANY + "_",
-}
+_CLASSES: Final = {code.CATEGORY_DIGIT: string.digits, code.CATEGORY_SPACE: " ", code.CATEGORY_WORD: _ANY + "_"}
 _MORE: Final = 24
 """How much longer than its least an unbounded repetition becomes at most."""
 

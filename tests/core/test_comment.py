@@ -19,11 +19,7 @@ from bot.core.markdown.visible import visible_text
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import MARKDOWN_LIMIT, Contract, Hidden, PlanDocument
 from bot.core.pull_text import co_author, commit_message
-from bot.core.reply_text import (
-    did_you_mean,
-    help_text,
-    work_so_far,
-)
+from bot.core.reply_text import did_you_mean, help_text, work_so_far
 from bot.core.turn import Actor, Verb
 from tests.rows import every_row
 

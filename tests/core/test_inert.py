@@ -64,10 +64,7 @@ pytestmark = pytest.mark.req("X2")
         ("[a&lrm;b](https://good.example/x)", "[a‹U+200E›b](https://good.example/x)"),
         ("![a&#8203;](https://evil.example/x)", "a‹U+200B› (`https://evil.example/x`)"),
         ("می&zwnj;خواهم 👩&zwj;💻", "می\u200cخواهم 👩\u200d💻"),
-        (
-            "&copy; &amp;#8203; &#65; \\&#8203;",
-            "&copy; &amp;#8203; &#65; \\&#8203;",
-        ),
+        ("&copy; &amp;#8203; &#65; \\&#8203;", "&copy; &amp;#8203; &#65; \\&#8203;"),
         ("`&#8203;`\n\n```\n&zwj;\n```", "`&#8203;`\n\n```\n&zwj;\n```"),
         ("_@bob", "_`@bob`"),
     ),
@@ -153,10 +150,7 @@ def test_titles_and_messages(text: str, title: str, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "posted"),
-    (
-        ("\\`<b>x</b>\\`", "```text\n\\`<b>x</b>\\`\n```\n"),
-        ("[a](https://[x)", "a (`https://[x`)"),
-    ),
+    (("\\`<b>x</b>\\`", "```text\n\\`<b>x</b>\\`\n```\n"), ("[a](https://[x)", "a (`https://[x`)")),
     ids=("a span that is none", "an address that is none"),
 )
 def test_what_only_looks_harmless(text: str, posted: str) -> None:

@@ -79,11 +79,7 @@ SETTLED: dict[str, tuple[Asking, AnswerSnapshot, object]] = {
     "allowed": (REQUEST, edits((ANN, {0})), Grant.ONCE),
     "allowed for the plan": (REQUEST, edits((ANN, {1})), Grant.PLAN),
     "denied": (REQUEST, edits((ANN, {2})), Grant.NO),
-    "allowed in words": (
-        REQUEST,
-        AnswerSnapshot(words=(says(BEN, "allow"), says(ANN, "Allow!", 3))),
-        Grant.ONCE,
-    ),
+    "allowed in words": (REQUEST, AnswerSnapshot(words=(says(BEN, "allow"), says(ANN, "Allow!", 3))), Grant.ONCE),
 }
 
 

@@ -13,13 +13,7 @@ from bot.core.moves import Outgrew, Planned, Proposed, Published, Rejected
 from bot.core.names import CommitId
 from bot.core.notes import TextPosted
 from bot.core.pull_text import PullOrigin, pull_body
-from bot.core.receipt import (
-    PREDICATE_TYPE,
-    STATEMENT_TYPE,
-    canonical_statement,
-    receipt_ref,
-    signature_ref,
-)
+from bot.core.receipt import PREDICATE_TYPE, STATEMENT_TYPE, canonical_statement, receipt_ref, signature_ref
 from bot.core.turn import Actor
 from bot.receipts.statement import statement_objections
 from tests.core.approval_cast import PLAN as CAST_PLAN

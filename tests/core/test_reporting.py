@@ -112,12 +112,7 @@ def test_every_event(event: JournalEvent, told: tuple[str, str, str, str]) -> No
 
 @pytest.mark.parametrize(
     "event",
-    (
-        TextPosted(answers=1),
-        Proposed(shown="c"),
-        OtherTurn(said=SAID),
-        Instructed(call="c", session="s", reply="Yes."),
-    ),
+    (TextPosted(answers=1), Proposed(shown="c"), OtherTurn(said=SAID), Instructed(call="c", session="s", reply="Yes.")),
 )
 def test_what_decides_nothing_has_no_row(event: JournalEvent) -> None:
     assert row(event) is None

@@ -100,10 +100,7 @@ def test_a_line_directly_under_a_quote_stays_part_of_it(quote: str, line: str) -
     ("text", "is_one"),
     (
         ("Words.\n\n_Originally posted by @rea in https://github.com/a/b/issues/1#issuecomment-2_", True),
-        (
-            "<div type='discussions-op-text'>\n\n<sup>Originally posted by **rea** May 1</sup>\nWords.</div>",
-            True,
-        ),
+        ("<div type='discussions-op-text'>\n\n<sup>Originally posted by **rea** May 1</sup>\nWords.</div>", True),
         ("It was originally posted by mistake.", False),
         ("", False),
     ),
