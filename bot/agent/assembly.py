@@ -1,7 +1,7 @@
 """Assembles the session of a main agent, restores one, and continues it with people's answers (L8, L9, P7)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -25,11 +25,12 @@ from bot.agent.session import NOT_RUN, Session
 from bot.agent.session_events import AgentEvent, Ended, Sink, iterate_events
 from bot.agent.subagents.assignment import interrupted_notice
 from bot.agent.subagents.pool import SubagentPool, task_tool
-from bot.agent.subagents.types import SubagentSettings
+from bot.agent.subagents.types import AgentType
 from bot.agent.tools.registry import ALL, by_name, optional_tools, schemas
 from bot.agent.tools.session_tools import REVIEW, TASK_PLAN
 from bot.agent.tools.tool import ToolContext
 from bot.core.brief import as_data
+from bot.core.configuration import Configuration
 from bot.core.errors import CanaryShown
 from bot.core.maintenance import PlanLimits
 from bot.core.names import AgentId, SessionId
@@ -108,10 +109,12 @@ class SessionSettings:
     """What makes one session different from others at the same place."""
 
     id: SessionId
-    model: str
-    subagents: SubagentSettings
+    types: Mapping[str, AgentType]
+    """The types of its sub-agents."""
+    configuration: Configuration = Configuration()
     mode: Mode = Mode.PLAN
-    limits: Limits = Limits()
+    untrusted: bool = False
+    """Whether strangers have a say on the thread, so that sub-agents that only read get the restricted limits (S9)."""
     reviews: bool = False
     """Whether it may answer with a review of a pull request."""
     plan_limits: PlanLimits | None = None
@@ -131,7 +134,8 @@ def assemble_session(
     `lines` are those of its saved transcript, whose prefix it keeps.
     """
     log = SessionLog(settings.id, MAIN, resources)
-    monitor = Monitor(resources.clock, settings.limits)
+    model, budget = settings.configuration.models.main, settings.configuration.budget
+    monitor = Monitor(resources.clock, Limits(budget.steps, budget.minutes * 60))
     context = ToolContext(
         place.host,
         place.checkout.shown_as,
@@ -145,14 +149,14 @@ def assemble_session(
         reads=repository_reads(resources.repository, strangers=settings.mode is Mode.PLAN),
         plan_limits=settings.plan_limits,
     )
-    pool = SubagentPool(settings.subagents, place, log, context, monitor)
+    pool = SubagentPool(settings, place, log, context, monitor)
     review = (REVIEW,) if settings.reviews else ()
-    task = task_tool(settings.subagents.types, pool.delegate)
+    task = task_tool(settings.types, pool.delegate)
     tools = by_name((*ALL, *optional_tools(resources), *review, task))
     if settings.plan_limits is not None:
         tools = {**tools, TASK_PLAN.name: TASK_PLAN}
-    new_prefix = RequestPrefix("main", settings.model, system_blocks("main"), schemas(tools))
-    prefix = load_request_prefix(lines, settings.model) or new_prefix
+    new_prefix = RequestPrefix("main", model, system_blocks("main"), schemas(tools))
+    prefix = load_request_prefix(lines, model) or new_prefix
     return Session(log, prefix, tools, context, monitor, pool.rows), pool
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,7 +17,7 @@ from bot.agent.assembly import (
     restore_session,
     run_permitted_call,
 )
-from bot.agent.limits import WARN_AT, Limits, OverLimit
+from bot.agent.limits import WARN_AT, OverLimit
 from bot.agent.permissions.plan_mode import Rehearsal, pending_plan_call
 from bot.agent.permissions.tool_gate import Mode
 from bot.agent.resources import NetworkLog, ScopeWatch, SessionPlace, network_rows
@@ -35,10 +35,9 @@ from bot.agent.session_events import (
     ToolStarted,
 )
 from bot.agent.subagents.pool import SubagentPool
-from bot.agent.subagents.types import AgentType, SubagentSettings, types_of
+from bot.agent.subagents.types import types_of
 from bot.core.brief import escape_harness_markup, escape_reminders
 from bot.core.comment import AgentRow, planning_over, progress
-from bot.core.configuration import AgentLimits, Configuration
 from bot.core.errors import Broken, Transient
 from bot.core.gate import Move, Stage
 from bot.core.maintenance import PlanLimits
@@ -383,38 +382,16 @@ async def open_session(run: ThreadRun, start: SessionStart) -> AsyncIterator[Ses
 
 
 async def _session_settings(run: ThreadRun, start: SessionStart) -> SessionSettings:
-    configuration, place, budget = run.configuration, run.location, run.configuration.budget
-    types, untrusted = types_of(await run.rules.agent_types()), run.state.request.untrusted
+    task = run.state.task
     return SessionSettings(
         start.session_id,
-        configuration.models.main,
-        subagent_settings(configuration, types, untrusted=untrusted),
+        types_of(await run.rules.agent_types()),
+        run.configuration,
         start.mode,
-        Limits(budget.steps, budget.minutes * 60),
-        reviews=start.mode is Mode.PLAN and place.pull is not None,
-        plan_limits=None if run.state.task is None else PlanLimits(place.thread, run.state.task.decided),
+        run.state.request.untrusted,
+        reviews=start.mode is Mode.PLAN and run.location.pull is not None,
+        plan_limits=None if task is None else PlanLimits(run.location.thread, task.decided),
     )
-
-
-def subagent_settings(
-    configuration: Configuration, types: Mapping[str, AgentType], *, untrusted: bool
-) -> SubagentSettings:
-    """Return the sub-agents that a session may start, with their limits."""
-    execution, agents = configuration.execution, configuration.agents
-    return SubagentSettings(
-        configuration.models.subagent,
-        types,
-        at_once=execution.subagents.at_once,
-        in_all=execution.subagents.in_all,
-        on_one=execution.parallel_tasks,
-        untrusted=untrusted,
-        limits={name: _agent_limits(getattr(agents, name)) for name in type(agents).model_fields},
-    )
-
-
-def _agent_limits(agent: AgentLimits) -> Limits:
-    seconds, reads = agent.minutes * 60, agent.reads
-    return Limits(None, seconds, context_tokens=agent.tokens, tool_calls=agent.calls, file_reads=reads)
 
 
 async def run_session(run: ThreadRun, session: Session, permit: str = "") -> Ended | None:

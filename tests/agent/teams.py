@@ -5,15 +5,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from bot.agent.assembly import SessionSettings, assemble_session
-from bot.agent.limits import Limits
 from bot.agent.permissions.tool_gate import Mode
 from bot.agent.prompts import first_message, prompt_text
 from bot.agent.resources import NetworkLog, SessionPlace
 from bot.agent.session import Session
 from bot.agent.session_events import AgentChanged, AgentEvent
 from bot.agent.subagents.pool import SubagentPool
-from bot.agent.subagents.types import LIMITS, TYPES, AgentType, SubagentSettings
+from bot.agent.subagents.types import TYPES, AgentType
 from bot.core.approval import ApprovedPlan
+from bot.core.configuration import Agents, Configuration, Execution, Subagents
 from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId, SessionId
 from bot.core.network import NO_NETWORK, Network
@@ -136,6 +136,9 @@ class Team:
     workspace: DeskWorkspace
 
 
+AGENTS = Agents()
+
+
 def team(
     r: Room,
     *,
@@ -145,15 +148,16 @@ def team(
     on_one: int = 1,
     types: Mapping[str, AgentType] = TYPES,
     untrusted: bool = False,
-    limits: Mapping[str, Limits] = LIMITS,
+    agents: Agents = AGENTS,
     network: Network = NO_NETWORK,
     ident: str = "thread-1",
 ) -> Team:
     workspace = DeskWorkspace()
     told = replace(ENVIRONMENT, place="on #12 on GitHub.")
-    crew = SubagentSettings("claude-sonnet-5-5", types, at_once, in_all, on_one, untrusted, limits)
+    execution = Execution(parallel_tasks=on_one, subagents=Subagents(at_once=at_once, in_all=in_all))
+    configuration = Configuration(execution=execution, agents=agents)
     session, pool = assemble_session(
-        SessionSettings(SessionId(ident), "claude-opus-5-5", crew, mode),
+        SessionSettings(SessionId(ident), types, configuration, mode, untrusted),
         r.world,
         place=SessionPlace(workspace, Checkout("main", FOLDER, BASE), r.host, told, network),
         network_log=NetworkLog(),

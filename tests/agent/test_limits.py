@@ -16,8 +16,9 @@ from bot.agent.model.request import parameters
 from bot.agent.model.specs import resolve
 from bot.agent.prompts import prompt_text
 from bot.agent.session_events import AgentChanged, End, Info, Lifecycle, Recovery, RecoveryOutcome
-from bot.agent.subagents.types import LIMITS, RESTRICTED, STANDARD, TYPES, limits_of
+from bot.agent.subagents.types import RESTRICTED, STANDARD, TYPES, configured_limits, limits_of
 from bot.clock import SystemClock
+from bot.core.configuration import AgentLimits, Agents, CodeLimits
 from bot.core.names import AgentId, ToolUseId
 from bot.core.question import permission
 from bot.core.transcript import Json
@@ -375,7 +376,24 @@ def test_configured_limits_only_lower_what_strangers_threads_get() -> None:
     assert limits_of(low, {}, untrusted=True) == replace(RESTRICTED, seconds=60)
     assert limits_of(high, {"seconds": 7}, untrusted=True) == replace(RESTRICTED, seconds=7)
     assert limits_of(high, {"seconds": 9_999, "tool_calls": 9_999}, untrusted=True) == RESTRICTED
-    assert (LIMITS["explore"].seconds, LIMITS["code"].seconds, RESTRICTED.seconds) == (300, 900, 180)
+
+
+@pytest.mark.req("S9")
+def test_a_key_changes_the_limit_of_its_own_type_alone() -> None:
+    explore, plan, code = TYPES.values()
+    assert [configured_limits(Agents(), kind) for kind in (explore, plan, code)] == [
+        STANDARD,
+        STANDARD,
+        replace(STANDARD, seconds=900),
+    ]
+    agents = Agents(
+        explore=AgentLimits(calls=80), plan=AgentLimits(minutes=1.5), code=CodeLimits(reads=7, tokens=9_000)
+    )
+    assert [configured_limits(agents, kind) for kind in (explore, plan, code)] == [
+        replace(STANDARD, tool_calls=80),
+        replace(STANDARD, seconds=90),
+        replace(STANDARD, seconds=900, file_reads=7, context_tokens=9_000),
+    ]
 
 
 @pytest.mark.req("S9")
@@ -390,7 +408,7 @@ async def test_each_type_of_sub_agent_has_its_limits(room: Open, type_: str, sai
 
     types = {**TYPES, "reviewer": replace(TYPES["explore"], name="reviewer", system_prompt="Review.")}
     r = room(script(several(task("one", type_), task("two", type_)), child))
-    t = team(r, types=types, limits={**LIMITS, "explore": replace(STANDARD, tool_calls=2)})
+    t = team(r, types=types, agents=Agents(explore=AgentLimits(calls=2)))
     await drive(t.session)
     assert all(said in result["content"] for result in results(t.session))
 

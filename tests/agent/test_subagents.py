@@ -26,7 +26,7 @@ from bot.agent.session_events import (
 from bot.agent.subagents.pool import SubagentPool
 from bot.agent.subagents.report import with_merge_result
 from bot.agent.subagents.siblings import CACHED_SECONDS, SharedPrefixes
-from bot.agent.subagents.types import LIMITS, RESTRICTED, STANDARD, TYPES
+from bot.agent.subagents.types import RESTRICTED, STANDARD, TYPES
 from bot.core.brief import as_data
 from bot.core.names import AgentId, ToolUseId
 from bot.core.network import Network
@@ -394,7 +394,7 @@ async def test_one_that_reads_and_one_that_writes(room: Open, untrusted: bool) -
         "open main to read",
     ]
     limits = [t.pool.limits_for(kind) for kind in (EXPLORE, CODE)]
-    assert limits == [RESTRICTED if untrusted else LIMITS["explore"], LIMITS["code"]]
+    assert limits == [RESTRICTED if untrusted else STANDARD, replace(STANDARD, seconds=900)]
     names = {*t.pool.tools_for(EXPLORE), *t.pool.tools_for(CODE)}
     assert names.isdisjoint({"Task", "WebFetch", "WebSearch", "GitHubRead"})
     assert "resource_request" in names

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,8 @@ from bot.agent.permissions.tool_gate import Mode
 from bot.agent.resources import NetworkLog, SessionPlace
 from bot.agent.session import Session
 from bot.agent.session_events import End, ToolStarted
-from bot.agent.subagents.types import RESTRICTED, TYPES, SubagentSettings
+from bot.agent.subagents.types import RESTRICTED, TYPES
+from bot.core.configuration import Configuration, Execution, Subagents
 from bot.core.names import SessionId
 from bot.core.transcript import Json
 from bot.core.work import Checkout
@@ -28,19 +28,20 @@ from tests.agent.conftest import Open
 from tests.agent.ground import ENVIRONMENT, Room, drive, ended, results
 
 AGENTS = 8
-CREW = SubagentSettings("claude-sonnet-5-5", TYPES)
+USUAL = Subagents()
 
 
 async def team(
-    r: Room, folder: Path, limits: SandboxLimits | None = None, crew: SubagentSettings = CREW
+    r: Room, folder: Path, limits: SandboxLimits | None = None, subagents: Subagents = USUAL
 ) -> tuple[Session, Checkout, GitWorkspace]:
     """A parent at work on the sample repository; limits are those of every sandbox."""
     source = await LocalRepository.open(sample.make(folder / "shop"))
     workspace = GitWorkspace.on(source, folder / "data", limits)
     checkout = await workspace.checkout("main", source.head)
     host = await workspace.open(checkout, Access.WRITE)
+    configuration = Configuration(execution=Execution(subagents=subagents))
     session, _ = assemble_session(
-        SessionSettings(SessionId("thread-1"), "claude-opus-5-5", crew, Mode.ACCEPT_EDITS),
+        SessionSettings(SessionId("thread-1"), TYPES, configuration, mode=Mode.ACCEPT_EDITS),
         r.world,
         place=SessionPlace(workspace, checkout, host, ENVIRONMENT),
         network_log=NetworkLog(),
@@ -133,7 +134,7 @@ async def test_eight_end_within_two_seconds_of_their_parent(room: Open, tmp_path
             return call("Bash", command="trap '' TERM INT HUP; sleep 4321.5 & sleep 4321.5")
         return several(*(task(f"part {n}") for n in range(AGENTS)))
 
-    session, checkout, workspace = await team(room(policy), tmp_path, crew=replace(CREW, at_once=AGENTS))
+    session, checkout, workspace = await team(room(policy), tmp_path, subagents=Subagents(at_once=AGENTS))
     before, begun, all_begun = children(), set[str](), asyncio.Event()
 
     async def follow() -> None:
@@ -233,7 +234,7 @@ def policy(request: ModelRequest) -> Reply:
 async def once(r: Room, folder: Path) -> tuple[dict[str, str], list[Json]]:
     """Run all, and give the tree that came of it and what the parent was told."""
     folder.mkdir()
-    session, checkout, workspace = await team(r, folder, crew=replace(CREW, at_once=PLACES, in_all=WRITERS))
+    session, checkout, workspace = await team(r, folder, subagents=Subagents(at_once=PLACES, in_all=WRITERS))
     tree = Path(checkout.path)
     (tree / "shared.txt").write_text("".join(f"line {n}\n" for n in range(4 * PLACES)))
     assert ended(await drive(session)).end is End.ANSWERED

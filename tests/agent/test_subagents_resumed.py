@@ -14,7 +14,7 @@ from bot.agent.session import ASKED
 from bot.agent.session_events import AgentChanged, AgentEvent, End, Lifecycle, Recovery, RecoveryOutcome
 from bot.agent.subagents.assignment import interrupted_notice
 from bot.agent.subagents.pool import GOES_ON, LOST_ONCE, LOST_TWICE
-from bot.agent.subagents.types import TYPES, SubagentSettings
+from bot.agent.subagents.types import TYPES
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Line, LineKind
 from bot.core.work import Checkout
@@ -86,7 +86,7 @@ def resumed(r: Room, forks: list[str]) -> Team:
     lines = r.world.transcripts.load(SessionId("thread-1"))
     workspace = DeskWorkspace(forks=list(forks))
     session, pool = assemble_session(
-        SessionSettings(SessionId("thread-1"), "claude-opus-5-5", SubagentSettings("claude-sonnet-5-5", TYPES)),
+        SessionSettings(SessionId("thread-1"), TYPES),
         replace(r.world, ledger=Ledger()),
         place=SessionPlace(workspace, Checkout("main", FOLDER, BASE), DeskHost(r.host.answer), ENVIRONMENT),
         network_log=NetworkLog(),

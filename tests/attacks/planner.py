@@ -15,7 +15,7 @@ from bot.agent.permissions.tool_gate import CallKind, Decision, Mode, Permission
 from bot.agent.prompts import Environment
 from bot.agent.resources import NetworkLog, SessionPlace, SessionResources
 from bot.agent.session import Session
-from bot.agent.subagents.types import TYPES, SubagentSettings
+from bot.agent.subagents.types import TYPES
 from bot.clock import SystemClock
 from bot.core.names import SessionId
 from bot.ports import Access, Toolhost
@@ -53,7 +53,7 @@ async def planner(person: Person, gate: PermissionGate) -> AsyncIterator[Planner
     try:
         environment = Environment(checkout.shown_as, "Linux", "2026-11-21", "shop", str(source.head))
         session, _ = assemble_session(
-            SessionSettings(SessionId("attack"), "claude-opus-5-5", SubagentSettings("claude-sonnet-5-5", TYPES)),
+            SessionSettings(SessionId("attack"), TYPES),
             SessionResources(model, MemoryTranscripts(), clock, gate, ledger),
             place=SessionPlace(workspace, checkout, host, environment),
             network_log=NetworkLog(),

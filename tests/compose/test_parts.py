@@ -1,19 +1,16 @@
 """What a configuration makes of the parts that every face needs: the tool gate, roles, models, and limits."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from bot.agent.subagents.types import LIMITS
 from bot.cli.main import main
 from bot.compose.parts import configured_model, gate_of
 from bot.config.environment import configuration
 from bot.core.configuration import Configuration
 from bot.core.errors import Misconfigured
 from bot.core.exchange import CLEAR_AT
-from bot.workflow.main_session import subagent_settings
 from tests.agent.ground import Silent
 
 ACTION: Final = Path(__file__).parents[2] / "action.yml"
@@ -47,20 +44,6 @@ def test_a_chosen_model_does_what_its_descriptions_say(capsys: pytest.CaptureFix
     _, described = ACTION.read_text().split("  model:\n")
     for said in (capsys.readouterr().out, described.split("\n", 1)[0]):
         assert "instead of models.main and models.subagent;" in " ".join(said.split())
-
-
-@pytest.mark.req("S9")
-def test_limits_of_each_type() -> None:
-    """A key changes its own type and limit alone; a file that says nothing leaves the limits that the agents have."""
-    assert subagent_settings(configuration(""), {}, untrusted=False).limits == LIMITS
-    keys = configuration(
-        "agents:\n  explore:\n    calls: 80\n  plan:\n    minutes: 1.5\n  code:\n    reads: 7\n    tokens: 9000\n"
-    )
-    assert subagent_settings(keys, {}, untrusted=False).limits == {
-        "explore": replace(LIMITS["explore"], tool_calls=80),
-        "plan": replace(LIMITS["plan"], seconds=90),
-        "code": replace(LIMITS["code"], file_reads=7, context_tokens=9_000),
-    }
 
 
 @pytest.mark.req("C2")

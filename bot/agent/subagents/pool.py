@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
@@ -28,7 +28,7 @@ from bot.agent.subagents.assignment import (
 from bot.agent.subagents.report import SCHEMA, overview_lines, parse_report, synthesis_text, synthesize
 from bot.agent.subagents.run import Metrics, SubagentRun, Trouble
 from bot.agent.subagents.siblings import PendingToolhost, SharedPrefixes, SubagentCheckouts, write_prefix
-from bot.agent.subagents.types import AT_ONCE, AgentType, SubagentSettings, limits_of
+from bot.agent.subagents.types import AT_ONCE, AgentType, configured_limits, limits_of
 from bot.agent.tools.registry import READING_GITHUB, READING_WEB, by_name, optional_tools, schemas
 from bot.agent.tools.session_tools import RESOURCE_REQUEST
 from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolProgress, ToolSink
@@ -38,6 +38,9 @@ from bot.core.names import AgentId, SessionId
 from bot.core.network import NO_NETWORK
 from bot.core.transcript import Json, Line
 from bot.ports import Access, Toolhost, ToolOutput
+
+if TYPE_CHECKING:
+    from bot.agent.assembly import SessionSettings
 
 # --- Task: a sub-agent with a history of its own (S1). The result is its report and nothing else ----------------------
 
@@ -138,7 +141,8 @@ LOST_TWICE: Final = "it was interrupted again, and its work was lost a second ti
 class SubagentPool:
     """Runs the sub-agents of one session, with bounds on how many run at once and in total."""
 
-    settings: SubagentSettings
+    settings: "SessionSettings"
+    """The parent's."""
     place: SessionPlace
     log: SessionLog
     """The parent's, as are the two below."""
@@ -154,7 +158,7 @@ class SubagentPool:
     """Assignments that an earlier process left and whose calls were not made again yet."""
 
     def __post_init__(self) -> None:
-        self._slots = asyncio.Semaphore(self.settings.at_once)
+        self._slots = asyncio.Semaphore(self.settings.configuration.execution.subagents.at_once)
         self._prefixes = SharedPrefixes(self.log.resources.clock)
         self._checkouts = SubagentCheckouts(self.place.workspace, self.place.checkout)
 
@@ -170,7 +174,7 @@ class SubagentPool:
 
         Only where more than the default number may work at once: elsewhere it would seldom be worth its price.
         """
-        many = self.settings.at_once > AT_ONCE
+        many = self.settings.configuration.execution.subagents.at_once > AT_ONCE
         warming = asyncio.ensure_future(self._warm_cache(self.settings.types["explore"])) if many else None
         try:
             yield
@@ -197,7 +201,8 @@ class SubagentPool:
         if refusal := "" if was_started else self.refusal(kind):
             return ToolOutput(refusal, is_error=True)
         # If several agents work on the task independently, one more synthesizes their reports (S7).
-        several = 1 if kind.writes else min(self.settings.on_one, self.settings.in_all - self._used - 1)
+        execution = self.settings.configuration.execution
+        several = 1 if kind.writes else min(execution.parallel_tasks, execution.subagents.in_all - self._used - 1)
         if several <= 1:
             return await self._run_one(kind, description, brief, emit)
         formed = replace(kind, schema=SCHEMA)
@@ -211,8 +216,9 @@ class SubagentPool:
         """Return why no sub-agent of a type may start now, or "" if one may."""
         if kind.writes and self.context.mode is Mode.PLAN:
             return "Plan mode is on: only sub-agents that cannot write may run."
-        if self._used >= self.settings.in_all:
-            return f"All {self.settings.in_all} sub-agents of this session were used. Do it yourself."
+        in_all = self.settings.configuration.execution.subagents.in_all
+        if self._used >= in_all:
+            return f"All {in_all} sub-agents of this session were used. Do it yourself."
         return ""
 
     @property
@@ -342,9 +348,9 @@ class SubagentPool:
 
     def limits_for(self, kind: AgentType) -> Limits:
         """Return the limits of a sub-agent: restricted if it only reads and strangers have a say."""
-        reads, limits = self.context.reads, self.settings.limits
+        reads = self.context.reads
         strangers = self.settings.untrusted or (reads is not None and reads.used.strangers)
-        configured = limits.get(kind.name, limits["code" if kind.writes else "explore"])
+        configured = configured_limits(self.settings.configuration.agents, kind)
         return limits_of(configured, kind.limits, untrusted=strangers and not kind.writes)
 
     def tools_for(self, kind: AgentType) -> Mapping[str, Tool]:
@@ -359,7 +365,7 @@ class SubagentPool:
         """
         system = system_blocks(kind.name, kind.system_prompt, writes=kind.writes)
         role = "subagent" if limits.thinking_tokens is None else "restricted"
-        model = kind.model or self.settings.model
+        model = kind.model or self.settings.configuration.models.subagent
         return RequestPrefix(kind.name, model, system, schemas(self.tools_for(kind)), role, kind.schema)
 
     def _first_message(self, kind: AgentType, brief: str) -> Json:

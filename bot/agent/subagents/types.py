@@ -12,6 +12,7 @@ from bot.agent.limits import Limits, Resource
 from bot.agent.tools.registry import BACKGROUND, EDITING, LISTING, LOOKING, READING_GITHUB, READING_WEB
 from bot.agent.tools.session_tools import PLAN
 from bot.agent.tools.tool import Tool
+from bot.core.configuration import Agents
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
 from bot.core.work import SandboxBounds
@@ -81,12 +82,15 @@ RESTRICTED: Final = replace(
 )
 """Limits of sub-agents that only read, in a thread that somebody else wrote or may have changed."""
 
-LIMITS: Final[Mapping[str, Limits]] = MappingProxyType(
-    {"explore": STANDARD, "plan": STANDARD, "code": replace(STANDARD, seconds=900)}
-)
-"""Limits by type, unless a project configures others."""
-
 _CONFIGURED: Final = (Resource.SECONDS, Resource.TOOL_CALLS, Resource.FILE_READS, Resource.CONTEXT)
+
+
+def configured_limits(agents: Agents, kind: AgentType) -> Limits:
+    """Return the limits that a configuration sets for a type."""
+    own = {"explore": agents.explore, "plan": agents.plan}
+    agent = own.get(kind.name, agents.code if kind.writes else agents.explore)
+    seconds, reads = agent.minutes * 60, agent.reads
+    return Limits(None, seconds, context_tokens=agent.tokens, tool_calls=agent.calls, file_reads=reads)
 
 
 def limits_of(configured: Limits, own: Mapping[str, float], *, untrusted: bool) -> Limits:
@@ -108,22 +112,6 @@ def _lower_limit(bound: float | None, value: float) -> float:
 
 AT_ONCE: Final = 3
 """Sub-agents that work at the same time, unless the configuration has another number."""
-
-
-@dataclass(frozen=True, slots=True)
-class SubagentSettings:
-    """The sub-agents that a session may start."""
-
-    model: str = "claude-sonnet-5-5"
-    types: Mapping[str, AgentType] = field(default_factory=dict)
-    at_once: int = AT_ONCE
-    in_all: int = 20
-    on_one: int = 1
-    """Number of sub-agents that work independently on one reading task (execution.parallel_tasks)."""
-    untrusted: bool = False
-    """Whether strangers have a say on the thread, so that sub-agents that only read get the restricted limits (S9)."""
-    limits: Mapping[str, Limits] = field(default_factory=lambda: LIMITS)
-    """Limits by built-in type. A project's own type has those of `code` if it writes, else those of `explore`."""
 
 
 # --- Types of sub-agents that a project defines: `.plangate/agents/*.md` of the default branch (S1) -------------------
