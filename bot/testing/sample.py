@@ -65,8 +65,6 @@ def _git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", "-C", str(folder), *person, *arguments], check=True, capture_output=True)
 
 
-# --- The model's replies ---------------------------------------------------------------------------------------------
-
 PLAN: Final = """\
 Orders of exactly 50 pay for shipping: `parcel/shipping.py` compares with `>` where the README promises "50 or more".
 

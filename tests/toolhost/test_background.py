@@ -1,17 +1,18 @@
 """Commands in the background: they hold nothing up, tell only what is new, and end with the toolhost."""
 
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from bot.core.transcript import commands_of
+from bot.toolhost.processes import TimedQueries
 from bot.toolhost.shell import RECENT, RecentOutput
 from tests.toolhost.client import Client, Got
 from tests.toolhost.test_bash import below
 from tests.toolhost.test_protocol import alive
-
-pytestmark = pytest.mark.req("T4")
 
 
 def start(host: Client, command: str, **arguments: object) -> str:
@@ -41,6 +42,7 @@ def said_and_state(got: Got) -> list[str]:
     return ["running" if line.startswith("running for ") else line for line in got.text.split("\n")]
 
 
+@pytest.mark.req("T4")
 def test_only_what_is_new_is_told(host: Client, root: Path) -> None:
     shell = start(host, "echo one; until [ -e go ]; do sleep 0.01; done; echo two; exit 3")
     assert said_and_state(host.call("BashOutput", bash_id=shell)) == ["one", "running"]
@@ -49,6 +51,7 @@ def test_only_what_is_new_is_told(host: Client, root: Path) -> None:
     assert host.call("BashOutput", bash_id=shell).text == "(no new output)\nexit code 3"
 
 
+@pytest.mark.req("T4")
 def test_other_calls_go_on_beside_a_command(host: Client, root: Path) -> None:
     (root / "sub").mkdir()
     shell = start(host, "cd sub; echo up; sleep 300")
@@ -60,6 +63,7 @@ def test_other_calls_go_on_beside_a_command(host: Client, root: Path) -> None:
     assert not below(host)
 
 
+@pytest.mark.req("T4")
 def test_the_end_of_much_output_is_kept(host: Client) -> None:
     shell = start(host, "yes 0123456 | head -c 20M; echo; echo last")
     wait_until_all_ended(host)
@@ -71,6 +75,7 @@ def test_the_end_of_much_output_is_kept(host: Client) -> None:
     assert host.peak_mb() < 60
 
 
+@pytest.mark.req("T4")
 def test_recent_output_keeps_characters_whole() -> None:
     output = RecentOutput()
     for byte in ("ж" * 40_000).encode():
@@ -82,6 +87,7 @@ def test_recent_output_keeps_characters_whole() -> None:
     assert output.unread() == ("ab", 0, 40_002)
 
 
+@pytest.mark.req("T4")
 @pytest.mark.parametrize(
     ("pattern", "said"), (("^b", ["b1", "b2"]), ("nothing", ["(no new output)"]), ("", ["a", "b1", "c", "b2", "b3"]))
 )
@@ -94,6 +100,7 @@ def test_only_lines_that_match_a_filter_are_told(host: Client, root: Path, patte
         assert read_to_the_end(host, shell, filter=pattern) == "b3x\nexit code 0"
 
 
+@pytest.mark.req("T4")
 def test_a_filter_that_is_no_pattern_loses_nothing(host: Client) -> None:
     shell = start(host, "echo a")
     got = host.call("BashOutput", bash_id=shell, filter="(")
@@ -101,6 +108,7 @@ def test_a_filter_that_is_no_pattern_loses_nothing(host: Client) -> None:
     assert read_to_the_end(host, shell) == "a\nexit code 0"
 
 
+@pytest.mark.req("T4")
 def test_a_few_commands_run_at_once_and_one_more_is_refused(host: Client) -> None:
     shells = [start(host, "sleep 300") for _ in range(4)]
     refused = host.call("StartShell", command="sleep 300")
@@ -112,12 +120,14 @@ def test_a_few_commands_run_at_once_and_one_more_is_refused(host: Client) -> Non
     assert "had ended already.\ncancelled" in host.call("KillShell", shell_id=shells[0]).text
 
 
+@pytest.mark.req("T4")
 def test_the_last_16_that_ended_are_remembered(host: Client) -> None:
     first, *_, last = [(shell := start(host, "true"), read_to_the_end(host, shell))[0] for _ in range(17)]
     assert host.call("BashOutput", bash_id=first).is_error
     assert not host.call("BashOutput", bash_id=last).is_error
 
 
+@pytest.mark.req("T4")
 @pytest.mark.parametrize("call", (("BashOutput", "bash_id"), ("KillShell", "shell_id")))
 def test_an_unknown_id_says_what_to_do(host: Client, call: tuple[str, str]) -> None:
     shell = start(host, "sleep 300")
@@ -127,6 +137,7 @@ def test_an_unknown_id_says_what_to_do(host: Client, call: tuple[str, str]) -> N
     assert got.text.endswith("commands have ended: start what is needed again, with run_in_background.")
 
 
+@pytest.mark.req("T4")
 @pytest.mark.req("L6")
 def test_cancelling_a_read_ends_the_read_alone(host: Client) -> None:
     shell = start(host, "sleep 300")
@@ -136,6 +147,7 @@ def test_cancelling_a_read_ends_the_read_alone(host: Client) -> None:
     assert "sleep" in below(host)
 
 
+@pytest.mark.req("T4")
 @pytest.mark.req("S9")
 def test_limits_hold_in_the_background(open_host: Callable[..., Client]) -> None:
     host = open_host(memory_mb=60, seconds=0.2)
@@ -146,6 +158,7 @@ def test_limits_hold_in_the_background(open_host: Callable[..., Client]) -> None
     assert not below(host)
 
 
+@pytest.mark.req("T4")
 def test_commands_in_the_background_end_with_the_toolhost(open_host: Callable[..., Client], root: Path) -> None:
     host = open_host()
     start(host, "trap '' TERM; echo $$ > one; setsid bash -c 'echo $$ > two; sleep 300' & sleep 300")
@@ -156,8 +169,29 @@ def test_commands_in_the_background_end_with_the_toolhost(open_host: Callable[..
     assert not any(map(alive, pids))
 
 
+@pytest.mark.req("T4")
 @pytest.mark.req("PR6")
 def test_a_start_is_no_evidence_of_how_a_command_ended() -> None:
     call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "make", "run_in_background": True}}
     result = {"type": "tool_result", "tool_use_id": "c", "content": "Runs in the background as bash_1."}
     assert commands_of([{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]) == []
+
+
+def test_answers_in_time_are_given() -> None:
+    queries = TimedQueries(5.0)
+    assert [queries.answer(lambda n=n: n) for n in (1, 2)] == [1, 2]  # type: ignore[misc]
+
+
+def test_a_question_that_is_held_up_is_given_up() -> None:
+    held = threading.Event()
+    queries = TimedQueries(0.1)
+    began = time.monotonic()
+    assert queries.answer(held.wait) is None
+    asked: list[int] = []
+    assert queries.answer(lambda: asked.append(1)) is None
+    assert not asked
+    assert time.monotonic() - began < 2
+    held.set()
+    while (answer := queries.answer(lambda: "free")) is None:
+        time.sleep(0.01)
+    assert answer == "free"

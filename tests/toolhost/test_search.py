@@ -54,16 +54,13 @@ def test_ls_shows_a_thousand_entries_at_most(host: Client, root: Path) -> None:
 @every_row(
     ("arguments", "found"),
     (
-        ({"pattern": "*.py"}, ["top.py"]),
         ({"pattern": "./*.py"}, ["top.py"]),
         ({"pattern": "**/*.py"}, ["src/a.py", "src/deep/b.py", "src/.hidden/d.py", "top.py", "ignored/e.py"]),
         ({"pattern": "src/**"}, ["src/a.py", "src/deep/b.py", "src/deep/c.ts", "src/.hidden/d.py"]),
-        ({"pattern": "**/*.{ts,txt}"}, ["src/deep/c.ts", "with space.txt"]),
         ({"pattern": "**/[bc].*"}, ["src/deep/b.py", "src/deep/c.ts"]),
         ({"pattern": "*", "path": "src/deep"}, ["src/deep/b.py", "src/deep/c.ts"]),
         ({"pattern": "{root}/src/*.py"}, ["src/a.py"]),
         ({"pattern": ".git/*"}, ["No files found"]),
-        ({"pattern": "../*"}, ["No files found"]),
         ({"pattern": "-x"}, ["No files found"]),
     ),
 )
@@ -112,12 +109,9 @@ def test_searches_follow_no_symlink(host: Client, root: Path) -> None:
     ("arguments", "found"),
     (
         ({"pattern": "needle"}, "src/a.py\nsrc/deep/c.ts\nwith space.txt"),
-        ({"pattern": "needle", "-i": True}, "src/a.py\nsrc/deep/b.py\nsrc/deep/c.ts\nwith space.txt"),
-        ({"pattern": "needle", "type": "py"}, "src/a.py"),
         ({"pattern": "needle", "glob": "*.{ts,txt}"}, "src/deep/c.ts\nwith space.txt"),
         ({"pattern": "needle", "glob": "!*.py"}, "src/deep/c.ts\nwith space.txt"),
         ({"pattern": "needle", "path": "src/deep"}, "src/deep/c.ts"),
-        ({"pattern": "needle", "output_mode": "count"}, "src/a.py:1\nsrc/deep/c.ts:2\nwith space.txt:1"),
         ({"pattern": "needle", "path": "src/a.py", "output_mode": "content"}, "src/a.py:2:needle = 1"),
         ({"pattern": "needle", "path": "src/a.py", "output_mode": "content", "-n": False}, "src/a.py:needle = 1"),
         (
@@ -128,8 +122,6 @@ def test_searches_follow_no_symlink(host: Client, root: Path) -> None:
             {"pattern": "needle", "path": "src/a.py", "output_mode": "content", "-A": 1, "-B": 0},
             "src/a.py:2:needle = 1\nsrc/a.py-3-last",
         ),
-        ({"pattern": "start.end", "multiline": True}, "top.py"),
-        ({"pattern": "start.end"}, "No matches found"),
         ({"pattern": "-e"}, "No matches found"),
         ({"pattern": "--files"}, "No matches found"),
         ({"pattern": "needle", "glob": ".git/**"}, "No matches found"),

@@ -71,10 +71,6 @@ class Bare:
     folder: Path
 
     def create(self, default_branch: str) -> None:
-        """Create an empty repository, configured as GitHub configures its own.
-
-        These files are what `git init --bare` writes, without its process: https://git-scm.com/docs/gitrepository-layout.
-        """
         for folder in ("objects", "refs"):
             (self.folder / folder).mkdir(parents=True)
         (self.folder / "HEAD").write_text(f"ref: refs/heads/{default_branch}\n", encoding="utf-8")
@@ -156,7 +152,6 @@ class Bare:
         self.run("update-ref", ref, after, *([] if before is None else [before]))
 
     def _may_be_at(self, ref: str, ident: str) -> bool:
-        """Return whether an object is there, and one that a ref may point to: branches point to commits."""
         try:
             kind = self.kind(ident) if _ID.fullmatch(ident) and ident != ABSENT else ""
         except GitRefusedError:
@@ -180,7 +175,6 @@ class Bare:
     def import_commit(
         self, parent: str | None, files: FileContents, *, message: str, by: CommitSignature, branch: str
     ) -> str:
-        """Do the same with git fast-import, which takes ten times as long and can do all of it."""
         ref = f"refs/heads/{branch}" if branch else _NOWHERE
         stream = [f"commit {ref}\nmark :1\n{by.lines()}data {len(message.encode())}\n{message}\n".encode()]
         if parent:

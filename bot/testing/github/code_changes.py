@@ -217,8 +217,6 @@ def pulls_naming(world: GitHubState, issue: Issue) -> list[Issue]:
     return [pull for pull in pulls if issue in issues_named(world, issue.repository, pull.text.body)]
 
 
-# --- Differences between two commits ---------------------------------------------------------------------------------
-
 STATUSES = {"A": "added", "M": "modified", "D": "removed", "R": "renamed", "C": "copied", "T": "changed"}
 SHOWN_LINES = 4
 """Maximum lines of a hunk shown with a line comment."""
@@ -236,7 +234,6 @@ class ChangedFile:
 
 
 def changed_files(bare: Bare, base: str, head: str) -> tuple[ChangedFile, ...]:
-    """Return the files that changed from the merge base to `head`, with renames detected."""
     return files_between(bare, bare.merge_base(base, head) or base, head)
 
 

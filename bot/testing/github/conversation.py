@@ -121,7 +121,6 @@ def delete_comment(by: ActingUser, old: Comment) -> None:
 
 
 def touch_thread(world: GitHubState, issue: Issue) -> Issue:
-    """Set the `updated_at` of a thread to now. Comments and edits on the thread count as updates too."""
     with world.lock:
         issue = replace(world.issues[issue.repository, issue.number], updated_at=world.now())
         world.issues[issue.repository, issue.number] = issue

@@ -198,8 +198,7 @@ def new_key_pair() -> tuple[str, str]:
 _key_pair = cache(new_key_pair)
 
 
-# --- Manifests: https://docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest ---------
-
+# https://docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest
 CODE_LIFE: Final = timedelta(hours=1)
 LONGEST_NAME: Final = 34
 """https://docs.github.com/en/apps/creating-github-apps/registering-a-github-app/registering-a-github-app"""

@@ -41,7 +41,6 @@ def from_node_id(text: str) -> tuple[str, int] | None:
 @dataclass(frozen=True, slots=True)
 class Entity:
     kind: ClassVar[str]
-    """The name of its GraphQL type."""
     id: int
 
     @property
@@ -92,11 +91,8 @@ class Repository(Entity):
     archived: bool = False
     default_branch: str = "main"
     protected: frozenset[str] = frozenset()
-    """The branches that only admins may push to."""
     push_protection: bool = False
-    """Whether pushes are scanned for secrets."""
     required_checks: tuple[tuple[str, int | None], ...] = ()
-    """What the default branch's protection requires: name, and the App that it is expected from."""
     ruled_checks: tuple[tuple[str, int | None], ...] = ()
     """What a ruleset requires on every branch."""
     signed: bool = False
@@ -272,7 +268,6 @@ class App(Entity):
     client_secret: str = field(default="", repr=False)
     older_client_secrets: tuple[str, ...] = field(default=(), repr=False)
     callback_urls: tuple[str, ...] = ()
-    """Where people may be sent after they authorized the App."""
     homepage: str = "https://example.com"
 
     @property
@@ -329,12 +324,9 @@ class Event:
     assignee: int | None = None
     push: Push | None = None
     changed: Mapping[str, str] = field(default_factory=dict)
-    """The previous values of edited fields."""
 
 
-# --- Settings of a repository: https://docs.github.com/en/rest/actions/permissions, and .../repos/rules --------------
-
-
+# https://docs.github.com/en/rest/actions/permissions and .../repos/rules
 @dataclass(frozen=True, slots=True)
 class EnvironmentSettings:
     secrets: frozenset[str] = frozenset()

@@ -170,7 +170,6 @@ class _Answer:
     app: ASGIApp
     scope: Scope
     later: Receive
-    """What comes after the body."""
     body: bytes
     logged: Logged
     messages: list[Message] = field(default_factory=list)
@@ -186,8 +185,6 @@ class _Answer:
         await self.app(self.scope, self._receive, watch)
 
     async def collect(self) -> None:
-        """Let the application handle the request, and keep its answer instead of sending it."""
-
         async def keep(message: Message) -> None:
             self.messages.append(message)
 

@@ -90,7 +90,6 @@ def answer_listing(bare: Bare, request: bytes) -> bytes | None:
 
 
 def _head_line(bare: Bare, listing: Listing, refs: Mapping[str, str]) -> Iterator[str]:
-    """Yield the line of HEAD, if it is asked for and has a commit or may be told of without one."""
     target = (bare.folder / "HEAD").read_text(encoding="utf-8").removeprefix("ref: ").rstrip()
     symref = f" symref-target:{target}" if b"symrefs" in listing.options else ""
     at = refs.get(target, "unborn" if symref and b"unborn" in listing.options else "")
@@ -111,7 +110,6 @@ def refs_before_push(bare: Bare) -> bytes | None:
 
 
 def _plain_refs(bare: Bare) -> dict[str, str] | None:
-    """Return all refs; None if what one of them holds is no id."""
     refs = bare.refs()
     return refs if all(map(ID.fullmatch, refs.values())) else None
 
@@ -166,9 +164,9 @@ def _is_tag(bare: Bare, ident: str) -> bool:
         return False
 
 
-# --- Requests: https://git-scm.com/docs/http-protocol ----------------------------------------------------------------
-# The password of Basic authentication is a token. What is no listing is answered by git's own upload-pack and
-# receive-pack, without git-http-backend, which would be a second process for each request.
+# https://git-scm.com/docs/http-protocol. The password of Basic authentication is a token. What is no listing
+# is answered by git's own upload-pack and receive-pack, without git-http-backend, which would be a second process for
+# each request.
 
 PRE_RECEIVE = """#!/bin/sh
 while read -r old new ref; do
@@ -333,7 +331,6 @@ def _hooks(world: GitHubState) -> Path:
 
 # https://git-scm.com/docs/http-protocol#_smart_clients
 def _advertisement(bare: Bare, service: str, environment: Mapping[str, str]) -> bytes:
-    """Return what the server can do and, unless it speaks version 2 of the protocol, its refs."""
     protocol = environment["GIT_PROTOCOL"]
     if (service, protocol) == ("git-upload-pack", "version=2"):
         return fetch_capabilities()

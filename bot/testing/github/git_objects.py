@@ -81,7 +81,6 @@ def _read(objects: Path, ident: str, kind: str) -> bytes:
 
 
 def _change_folder(objects: Path, tree: str, files: FileContents) -> str:
-    """Write a folder that differs from a tree in some files, and return its id; "" if nothing is left in it."""
     entries = _entries(_read(objects, tree, "tree")) if tree else {}
     inner = defaultdict[str, dict[str, str | bytes | None]](dict)
     for path, content in files.items():
@@ -153,8 +152,7 @@ def _person(text: str) -> dict[str, str]:
     return {"name": found["name"], "email": found["email"], "date": when.isoformat()}
 
 
-# --- Refs: https://git-scm.com/docs/gitrepository-layout -------------------------------------------------------------
-
+# https://git-scm.com/docs/gitrepository-layout
 ABSENT = "0" * 40
 _PLAIN_REF = re.compile(r"refs(?:/(?![.])(?!\S*\.\.)[A-Za-z0-9._-]+(?<!\.)(?<!\.lock))+")
 """Names that git takes: https://git-scm.com/docs/git-check-ref-format"""

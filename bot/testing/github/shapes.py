@@ -138,21 +138,16 @@ def rights_of(role: entities.Role) -> dict[str, bool]:
 
 
 def fields(item: object, names: str) -> Json:
-    """Return fields of an entity by their names, times in GitHub's format."""
     values = {name: getattr(item, name) for name in names.split()}
     return {name: stamp(value) if isinstance(value, datetime) else value for name, value in values.items()}
 
 
 def stamp(when: datetime) -> str:
-    """Return a time in GitHub's format: UTC, whole seconds."""
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def stamp_or_none(when: datetime | None) -> str | None:
     return None if when is None else stamp(when)
-
-
-# --- Threads ---------------------------------------------------------------------------------------------------------
 
 
 def issue_json(site: Site, issue: entities.Issue, *, webhook: bool = False) -> Json:

@@ -151,8 +151,8 @@ def _pushed_commit(site: Site, home: Repository, sha: str) -> Json:
     }  # fmt: skip
 
 
-# --- Deliveries: https://docs.github.com/en/webhooks/using-webhooks/handling-webhook-deliveries ----------------------
-# GitHub does not retry on its own and guarantees no order. A redelivery keeps the guid.
+# https://docs.github.com/en/webhooks/using-webhooks/handling-webhook-deliveries. GitHub does not retry on
+# its own and guarantees no order. A redelivery keeps the guid.
 
 TIMEOUT_SECONDS = 10.0
 """Seconds GitHub waits for a 2xx."""
@@ -239,7 +239,6 @@ class Webhooks:
         return hook
 
     def next(self, mishap: Mishap, event: str = "*") -> None:
-        """Lose, duplicate, or hold (until `release`) the next delivery of an event ("*" for any)."""
         self._mishaps.append((event, mishap))
 
     def release(self) -> None:

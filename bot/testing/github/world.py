@@ -45,10 +45,10 @@ class TurnedClock:
         await asyncio.sleep(0)
 
 
-# --- The state -------------------------------------------------------------------------------------------------------
-# Values are frozen, and a change replaces a value. Every change, and every read of more than one value, holds `lock`.
-# A change ends with `emit`, so that `version` grows and listeners (webhooks.py) see the world as of that moment. The
-# actions of people are in conversation.py and code_changes.py; tests use them through `world.person("alice")`.
+# Values are frozen, and a change replaces a value. Every change, and every read of more than one value,
+# holds `lock`. A change ends with `emit`, so that `version` grows and listeners (webhooks.py) see the world as of that
+# moment. The actions of people are in conversation.py and code_changes.py; tests use them through
+# `world.person("alice")`.
 
 OnThread = TypeVar("OnThread", entities.Comment, entities.Review, entities.ReviewComment)
 
@@ -93,7 +93,6 @@ class GitHubState:
     clock: Clock = field(default_factory=TurnedClock)
     lock: threading.RLock = field(default_factory=threading.RLock)
     version: int = 0
-    """Increases with every change."""
     users: dict[int, entities.User] = field(default_factory=dict)
     repositories: dict[int, entities.Repository] = field(default_factory=dict)
     roles: dict[tuple[int, int], entities.Role] = field(default_factory=dict)
@@ -111,7 +110,6 @@ class GitHubState:
     job_logs: dict[int, bytes] = field(default_factory=dict)
     """job -> its log. A job has the id of its check run."""
     workflows: dict[tuple[int, str], str] = field(default_factory=dict)
-    """The state of each workflow, by repository and file."""
     settings: dict[int, entities.RepositorySettings] = field(default_factory=dict)
     """repository -> what its administrators have set; the defaults of a new one, if it is not there."""
     plans: dict[int, str] = field(default_factory=dict)
@@ -178,7 +176,6 @@ class GitHubState:
             return [reaction for reaction in self.reactions.values() if reaction.subject == subject]
 
     def role(self, repository: entities.Repository, user: int) -> entities.Role:
-        """Return a user's role. The owner is an admin, and everyone can read a public repository."""
         if user == repository.owner:
             return entities.Role.ADMIN
         role = self.roles.get((repository.id, user), entities.Role.NONE)
@@ -189,7 +186,6 @@ class GitHubState:
         return CommitSignature(who.login, f"{who.id}+{who.login}@users.noreply.github.com", self.now())
 
     def remove_user(self, login: str) -> None:
-        """Delete an account. Its contributions stay, but no longer have a user."""
         with self.lock:
             del self.users[self.user(login).id]
             self.touch()
@@ -271,12 +267,10 @@ class GitHubState:
         return self.settings.get(repository.id, entities.RepositorySettings())
 
     def set_settings(self, repository: str, **changes: object) -> None:
-        """Change settings of a repository, such as `actions_open_pulls` or `rulesets`."""
         home = self.repository(repository)
         self.settings[home.id] = replace(self.settings_of(home), **changes)  # type: ignore[arg-type]  # the callers' duty, as below
 
     def change_repository(self, repository: str, **changes: object) -> entities.Repository:
-        """Change fields of a repository, such as `private`, `archived`, `default_branch`, `protected`, or `name`."""
         with self.lock:
             old = self.repository(repository)
             new = replace(old, **changes)  # type: ignore[arg-type]  # the fields' own types are the callers' duty

@@ -100,7 +100,6 @@ def _rendering(body: Json, model: Model) -> Json:
 
 
 def _size(value: object, data: bytes) -> int:
-    """Return the bytes of a value's JSON, `data`. An image or a document has a fixed size, whatever its content."""
     media = [len(text) for text in _media(value)] if b'"base64"' in data else []
     return len(data) + sum(MEDIA_BYTES - length for length in media)
 

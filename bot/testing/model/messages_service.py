@@ -160,8 +160,6 @@ def _compaction_block(reply: Reply, admitted: Admitted, serial: int) -> Json:
     return _message([block], "compaction", usage, admitted=admitted, ident=ident)
 
 
-# --- Requests --------------------------------------------------------------------------------------------------------
-
 MAX_BYTES = 32 * 1024 * 1024
 COUNTED = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 

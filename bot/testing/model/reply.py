@@ -80,7 +80,6 @@ class Fault:
     message: str = ""
     """What an error status says; "" for a text without meaning."""
     page: bytes = b""
-    """Bytes to send in place of the answer's body or as a stream event; the API itself would not send them."""
     should_retry: bool | None = None
     """The value of the header x-should-retry, or None to omit it."""
     ping_every: float = 0.0
@@ -114,7 +113,6 @@ class Fault:
 
     @staticmethod
     def reset(*, reply: Reply = UNFINISHED, after: int = 4) -> Fault:
-        """Return a fault that resets the connection in mid-answer, so that data in transit is lost."""
         return Fault("reset", after=after, reply=reply)
 
     @staticmethod
@@ -184,9 +182,8 @@ def sequence(*replies: Reply | Fault) -> Policy:
     return policy
 
 
-# --- Policies from stored transcripts --------------------------------------------------------------------------------
-# A session is identified by the text of its first message. Its answers come in their original order. Ids and
-# signatures are created again, because they are bound to the request they answer.
+# A session is identified by the text of its first message. Its answers come in their
+# original order. Ids and signatures are created again, because they are bound to the request they answer.
 
 
 def replay_policy(*transcripts: Iterable[Line]) -> Policy:

@@ -210,7 +210,6 @@ class MessagesRequest(Part):
 
 
 def malformed_part(body: Json) -> str | None:
-    """Return the API's error for the first part of a request that has not its form, or None."""
     try:
         MessagesRequest.model_validate(body)
     except ValidationError as error:

@@ -73,9 +73,6 @@ def invalid(message: str, *, code: str | None = None) -> ApiError:
     return ApiError(400, message, code=code)
 
 
-# --- What policies read ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     id: str

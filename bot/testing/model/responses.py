@@ -77,9 +77,6 @@ def _pieces(text: str) -> Iterator[str]:
         yield text[start : start + size]
 
 
-# --- Responses -------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Plain:
     body: Json

@@ -42,9 +42,9 @@ Finding: TypeAlias = str | ApiError
 Rule: TypeAlias = Callable[[Subject], Iterator[Finding]]
 
 
-# --- The subset of JSON Schema that strict tools and structured outputs are compiled from, and its limits ------------
-# https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations; the client
-# library's `transform_schema` keeps the same subset.
+# The subset of JSON Schema that strict tools and structured outputs are compiled from, and its limits.
+# https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations; the client library's
+# `transform_schema` keeps the same subset.
 
 MAX_OPTIONAL = 24
 MAX_UNIONS = 16
@@ -73,7 +73,6 @@ def _schemas(schema: object) -> Iterator[Json]:
 
 
 def well_formed(schema: Json, place: str) -> Iterator[Finding]:
-    """Check that every inner schema has properties by name and a list of required names."""
     for inner in _schemas(schema):
         required = inner.get("required", [])
         is_valid = isinstance(required, list) and all(isinstance(name, str) for name in required)
@@ -82,14 +81,12 @@ def well_formed(schema: Json, place: str) -> Iterator[Finding]:
 
 
 def closed_world(schema: Json, place: str) -> Iterator[Finding]:
-    """Check that every object in the schema forbids additional properties."""
     for inner in _schemas(schema):
         if inner.get("type") == "object" and inner.get("additionalProperties") is not False:
             yield f"{place}: For 'object' type, 'additionalProperties' must be explicitly set to false"
 
 
 def unsupported_keywords(schema: Json, place: str) -> Iterator[Finding]:
-    """Check that the schema uses no keyword that the grammar cannot express."""
     for inner in _schemas(schema):
         kind = str(inner.get("type"))
         keywords = sorted(REFUSED.get(kind, frozenset()) & inner.keys())
@@ -120,8 +117,6 @@ def complexity(schemas: list[Json]) -> Iterator[Finding]:
             f"(limit: {MAX_UNIONS} parameters with unions)."
         )
 
-
-# --- The rules for parameters ----------------------------------------------------------------------------------------
 
 COMPACT_BETA = "compact-2026-09-04"
 CLEARING_BETA = "context-management-2025-06-27"
@@ -244,7 +239,6 @@ def thinking(subject: Subject) -> Iterator[Finding]:
 
 # https://platform.claude.com/docs/en/build-with-claude/effort
 def efforts(subject: Subject) -> Iterator[Finding]:
-    """Check that the model has the effort level, and allows it with thinking off if thinking is off."""
     effort, place = (subject.body.get("output_config") or {}).get("effort"), "output_config.effort"
     if effort is not None and not subject.model.efforts:
         yield f"{place}: This model does not support the effort parameter."
@@ -281,8 +275,6 @@ def prewarm(subject: Subject) -> Iterator[Finding]:
             yield f"max_tokens: 0 is not supported with `{name}`"
 
 
-# --- Messages --------------------------------------------------------------------------------------------------------
-
 USER = frozenset({"text", "image", "tool_result"})
 ASSISTANT = frozenset({"text", "thinking", "redacted_thinking", "tool_use", SERVED, "compaction"})
 
@@ -298,7 +290,6 @@ def _parts(place: str, block: Json) -> Iterator[tuple[str, Json]]:
 
 
 def message_blocks(subject: Subject) -> Iterator[Finding]:
-    """Check that each message has content, and only blocks that its role may send."""
     if not subject.messages:
         yield "messages: at least one message is required"
     for index, message in enumerate(subject.messages):
@@ -355,7 +346,6 @@ MAX_MARKERS = 4
 
 
 def cache_markers(subject: Subject) -> Iterator[Finding]:
-    """Check for at most four markers, on whole blocks."""
     content = (block for _, block in _blocks_by_place(subject.messages))
     every = [*blocks(subject.body.get("tools")), *blocks(subject.body.get("system")), *content]
     for place, block in _blocks_by_place(subject.messages):
@@ -367,7 +357,7 @@ def cache_markers(subject: Subject) -> Iterator[Finding]:
         yield f"A maximum of {MAX_MARKERS} blocks with cache_control may be provided. Found {number}."
 
 
-# --- Order of messages, and calls and results: each call has one result, directly after it ---------------------------
+# Order of messages, and calls and results: each call has one result, directly after it.
 # https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls
 
 SMALL_WINDOW = 200_000
@@ -395,7 +385,6 @@ def last_message(subject: Subject) -> Iterator[Finding]:
 
 # https://platform.claude.com/docs/en/build-with-claude/vision
 def images(subject: Subject) -> Iterator[Finding]:
-    """Check that a request has no more images than the model accepts."""
     parts = [block for _, block in _blocks_by_place(subject.messages)]
     parts += [part for block in parts for _, part in _parts("", block)]
     number = sum(block.get("type") == "image" for block in parts)
@@ -457,7 +446,6 @@ def _results(message: Json, index: int, calls: list[str]) -> Iterator[Finding]:
 
 
 def _alone(messages: list[Json], index: int) -> Iterator[Finding]:
-    """Check that a user message holds only results while a server tool call is unanswered."""
     previous = blocks(messages[index - 1]["content"]) if index else []
     served = {block.get("id") for block in previous if block["type"] == "server_tool_use"}
     served -= {block.get("tool_use_id") for block in previous if str(block["type"]).endswith("_tool_result")}
@@ -495,7 +483,6 @@ RULES: tuple[Rule, ...] = (
 def violations(
     body: Json, *, betas: frozenset[str] = frozenset(), models: Mapping[str, Model] = MODELS
 ) -> ApiError | None:
-    """Return the error that the API answers a request body with, or None if it accepts the request."""
     name = body.get("model")
     if not isinstance(name, str):
         return invalid("model: Field required")
@@ -525,7 +512,6 @@ def unknown_part(headers: Mapping[str, str], body: Json, lacks: Collection[str])
 
 
 def _fields(body: Json) -> Iterator[tuple[str, str]]:
-    """Yield each field of a body with its place as errors name it."""
     for name, value in body.items():
         yield name, name
         if isinstance(value, dict):

@@ -41,7 +41,6 @@ class Federation:
     clock: Callable[[], float]
     lifetime: int = 600
     workspaces: int = 1
-    """How many workspaces the rule enables. With more than one, the request must name one."""
     exchanges: list[Json] = field(default_factory=list)
     _given: dict[str, float] = field(default_factory=dict)
 
@@ -71,8 +70,6 @@ class Federation:
             return ApiError(401, "OAuth authentication is currently not supported.")
         return None
 
-
-# --- GET /v1/models/{id} ---------------------------------------------------------------------------------------------
 
 THINKING_FORMS = ("adaptive", "disabled", "enabled")
 
@@ -108,9 +105,6 @@ def _capabilities(model: Model) -> Json:
         "server_tools": {"supported": True, "code_execution": yes, "web_search": yes},
         "thinking": {"supported": True, "types": forms},
     }
-
-
-# --- Paths -----------------------------------------------------------------------------------------------------------
 
 
 def application(model: ScriptedModel) -> Starlette:
@@ -150,10 +144,9 @@ def application(model: ScriptedModel) -> Starlette:
     return Starlette(routes=routes, exception_handlers={404: unknown, ClientDisconnect: ignore, Exception: fail})
 
 
-# --- The server ------------------------------------------------------------------------------------------------------
-# A policy decides what the model says; everything else (validation, thinking signatures, prompt cache, usage, the
-# stream of events) works as in the real service. A policy that raises is a broken script: the client gets a 500, and
-# the context manager raises the error when it ends.
+# The server. A policy decides what the model says; everything else (validation, thinking signatures, prompt cache,
+# usage, the stream of events) works as in the real service. A policy that raises is a broken script: the client gets a
+# 500, and the context manager raises the error when it ends.
 
 POLICY_THREADS = 64
 
@@ -204,7 +197,6 @@ class ScriptedModel:
 
     @property
     def requests(self) -> tuple[ModelRequest, ...]:
-        """All requests for messages in the order of arrival, including refused ones."""
         return tuple(self._requests)
 
     @property
@@ -244,7 +236,6 @@ class ScriptedModel:
         return self.federation.refusal(headers) or parse_request(raw, headers)
 
     def broke(self, error: BaseException) -> None:
-        """Record an error of the script or of this server, which the context raises when it ends."""
         self._errors.append(error)
 
     def _refuse(self, error: ApiError) -> Response:

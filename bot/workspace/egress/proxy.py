@@ -55,7 +55,7 @@ class _Bytes:
 
 
 def server_name(data: bytes) -> str | None:
-    """Return the name in a ClientHello, or None while the message is incomplete.
+    """Return the name in a ClientHello (RFC 8446, 4.1.2; RFC 6066, 3), or None while the message is incomplete.
 
     Raises Refused for data that is not a ClientHello or does not name a host. A hidden name (ECH) is refused as well,
     because a name that cannot be read cannot be compared.

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import requests
 
+import bot.testing.github
+from bot.testing.github import conversation
 from bot.testing.github.code_changes import LineNote
 from bot.testing.github.entities import CheckRun
+from bot.testing.github.page.markdown import Boxes, element, render_markdown, toggle_box
 from tests.testing.github.page_ground import EVERYTHING, HOME, ISSUE, PAYLOADS, PLAN, PULL, Seen, Site, running
 
 
@@ -261,3 +266,130 @@ def test_nothing_that_people_write_becomes_script(site: Site) -> None:
         answer = site.get(path)
         assert answer.status_code == 200, path
         Seen(answer.text).assert_harmless()
+
+
+def test_text_cannot_leave_its_fold() -> None:
+    boxes = Boxes(None)
+    assert "</details>" not in render_markdown("</details>\n</summary>", HOME, boxes)
+    assert render_markdown("<details>\n<summary>a", HOME, boxes).count("</") == 2
+    crossed = render_markdown("<details>\n<summary>a</details>\n\nb", HOME, boxes)
+    assert crossed.replace("\n", "") == "<details><summary>a</summary><p>b</p></details>"
+    within = render_markdown("- <details>\n\n</details>\n", HOME, boxes)
+    assert "&lt;details&gt;" in within
+    assert "<details" not in within
+
+
+def test_folding_by_the_bot_is_shown() -> None:
+    shown = render_markdown("<details>\n<summary>The plan</summary>\n\n**x**\n\n</details>\n", HOME, Boxes(None))
+    assert shown.replace("\n", "") == "<details><summary>The plan</summary><p><strong>x</strong></p></details>"
+
+
+def test_references_are_linked_outside_of_code() -> None:
+    shown = render_markdown("see #12, 请@ada修复, https://a.b/c. `#13` [#14](https://x.y)", HOME, Boxes(None))
+    assert '<a href="/acme/parcel/issues/12"' in shown
+    assert '<strong class="mention">@ada</strong>' in shown
+    assert '<a href="https://a.b/c"' in shown
+    assert "issues/13" not in shown
+    assert "issues/14" not in shown
+
+
+@pytest.mark.parametrize("newline", ("\n", "\r\n", "\r"))
+def test_toggling_keeps_all_else(newline: str) -> None:
+    text = newline.join(["a", "* [ ] one", "1. [x] two", ""])
+    assert toggle_box(text, 1) == text.replace("[ ]", "[x]")
+    assert toggle_box(text, 2) == text.replace("[x]", "[ ]")
+    for nowhere in (-1, 0, 3, 99):
+        with pytest.raises(LookupError):
+            toggle_box(text, nowhere)
+
+
+def test_attributes_and_text_are_escaped() -> None:
+    assert element("a", "<b>", href='"><b>') == '<a href="&quot;&gt;&lt;b&gt;">&lt;b&gt;</a>'
+
+
+CSS = (Path(bot.testing.github.__file__).parent / "page/static/page.css").read_text()
+LIGHT, DARK = (dict(re.findall(r"--(\w[\w-]*): (#\w+);", block)) for block in re.findall(r":root \{(.*?)\}", CSS, re.S))
+ENOUGH = 4.5  # https://www.w3.org/TR/WCAG22/#contrast-minimum
+WRITTEN = [(ink, ground) for ink in ("text", "muted", "link") for ground in ("background", "canvas", "tint")]
+WRITTEN += [("plus", "canvas"), ("minus", "canvas"), ("label", "tint"), ("text", "chip"), ("text", "hover")]
+WRITTEN += [("white", ground) for ground in ("green", "purple", "red", "press", "on")]
+WRITTEN += [("text", each) for each in ("added", "removed")] + [("muted", each) for each in ("added-n", "removed-n")]
+
+
+def luminance(colour: str) -> float:
+    """https://www.w3.org/TR/WCAG22/#dfn-relative-luminance"""
+    digits = colour.removeprefix("#")
+    digits = "".join(2 * digit for digit in digits) if len(digits) == 3 else digits
+    parts = (int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4))
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("colours", (LIGHT, DARK), ids=("light", "dark"))
+def test_everything_can_be_read(colours: dict[str, str]) -> None:
+    assert colours.keys() == LIGHT.keys()
+    known = {**colours, "white": "#fff"}
+    faint = {}
+    for ink, ground in WRITTEN:
+        dark, bright = sorted((luminance(known[ink]), luminance(known[ground])))
+        if (ratio := (bright + 0.05) / (dark + 0.05)) < ENOUGH:
+            faint[ink, ground] = round(ratio, 2)
+    assert faint == {}
+
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+@pytest.mark.long
+def test_a_browser_reacts_ticks_and_comments_on_one_page(site: Site, browser: Browser, tmp_path: Path) -> None:
+    page = browser.new_page(viewport={"width": 1180, "height": 1000})
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(site.base + ISSUE)
+    page.get_by_label("Acting as").select_option("ada")
+    page.wait_for_selector("option[value=ada][selected]", state="attached")
+    plan = page.locator(f"#issuecomment-{site.plan_id}")
+    plan.get_by_role("button", name="👍").click()
+    plan.locator("button[title='+1: ada']").wait_for()
+    plan.get_by_role("checkbox", name="Approve this plan").click()
+    plan.locator("[aria-checked=true]").wait_for()
+    page.get_by_label("Add a comment").fill("Looks **good**.")
+    page.get_by_role("button", name="Comment", exact=True).click()
+    page.locator("article strong", has_text="good").wait_for()
+    page.get_by_label("Add a comment").fill("half a sentence")
+    conversation.comment(site.bot, site.world.issue(HOME, 1), "Approved by @ada: the work begins.")
+    page.locator("article", has_text="the work begins").wait_for()
+    picture = tmp_path / "thread.png"
+    page.screenshot(path=picture, full_page=True)
+    assert page.get_by_label("Add a comment").input_value() == "half a sentence"
+    assert "- [x] Approve this plan" in site.plan.text.body
+    assert [each.content for each in site.world.reactions_to(site.plan.node_id)] == ["+1"]
+    assert picture.stat().st_size > 10_000
+    assert complaints == []
+
+
+def test_a_browser_runs_nothing_that_people_wrote(site: Site, browser: Browser) -> None:
+    eve = site.world.person("eve")
+    eve.open_issue(HOME, f"{PAYLOADS[0]} {'wide' * 80}", EVERYTHING)
+    for payload in PAYLOADS:
+        eve.comment(HOME, 3, payload)
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{site.base}/{HOME}/issues/3")
+    assert page.evaluate("window.hit") is None
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert {url.startswith(site.base) for url in asked} == {True}
+
+
+@pytest.mark.long
+def test_a_page_works_without_scripts(site: Site, browser: Browser) -> None:
+    page = browser.new_context(java_script_enabled=False).new_page()
+    page.goto(site.base + ISSUE)
+    page.get_by_label("Acting as").select_option("ada")
+    page.get_by_role("button", name="Switch").click()
+    page.get_by_role("checkbox", name="Approve this plan").click()
+    assert page.get_by_role("checkbox", name="Approve this plan").get_attribute("aria-checked") == "true"
+    assert site.plan.text.editor == site.world.user("ada").id

@@ -105,7 +105,6 @@ class _Measure:
         return graphql.value_from_ast_untyped(value, dict(self.variables))
 
 
-# --- Mutations -------------------------------------------------------------------------------------------------------
 # https://docs.github.com/en/graphql/reference/mutations
 
 THREADS = ("issues", "pull_requests")
@@ -186,7 +185,6 @@ def _react_allowed(nodes: Nodes, ident: str) -> None:
         raise ApiError(403, "Unable to create reaction because issue is locked.")
 
 
-# --- Requests --------------------------------------------------------------------------------------------------------
 # https://docs.github.com/en/graphql/guides/forming-calls-with-graphql
 
 SDL = Path(__file__).with_name("schema.graphql")

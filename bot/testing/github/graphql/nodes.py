@@ -70,7 +70,7 @@ def threads(listed: Callable[[], list[entities.Issue]], write: Callable[[entitie
     return field
 
 
-# --- What a pull request changes, and the checks of its head, as GraphQL fields --------------------------------------
+# What a pull request changes, and the checks of its head, as GraphQL fields.
 # https://docs.github.com/en/graphql/reference/objects#pullrequest
 
 GREEN = {"success", "neutral", "skipped"}
@@ -103,7 +103,6 @@ def pull_changes(nodes: Nodes, issue: entities.Issue, pull: entities.Pull) -> No
 
 
 def _rollup(nodes: Nodes, home: entities.Repository, head: str) -> Node | None:
-    """Return the newest check run of each name on a commit, or None if there is none."""
     nodes.require(home, "checks", "statuses")
     runs = [run for run in nodes.world.check_runs.values() if (run.repository, run.head_sha) == (home.id, head)]
     newest = list({(run.app, run.name): run for run in runs}.values())
@@ -121,7 +120,6 @@ def _check_run(run: entities.CheckRun) -> Node:
     }  # fmt: skip
 
 
-# --- Values of the world ---------------------------------------------------------------------------------------------
 # https://docs.github.com/en/graphql/reference/objects
 
 CONTENTS = {

@@ -106,7 +106,7 @@ def _subject(scene: Scene, issue: Issue, form: Form) -> Issue | Comment | Review
     return by_anchor[anchor]
 
 
-# --- The pages on which people create an App from a manifest, and install it on repositories -------------------------
+# The pages on which people create an App from a manifest, and install it on repositories.
 # https://docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest
 
 
@@ -175,7 +175,6 @@ def _app(world: GitHubState, slug: str) -> App:
 
 
 def _homes(visit: Visit, app: App) -> list[Repository]:
-    """Return the repositories of the App's owner. Raises NotAllowedError for people who do not administer them."""
     homes = [repository for repository in visit.world.repositories.values() if repository.owner == app.owner]
     if not _administers(visit, visit.world.users[app.owner]):
         raise NotAllowedError("only an owner of this account can install the App")

@@ -108,8 +108,6 @@ def address(repository: Repository, issue: Issue) -> str:
     return f"/{repository.full_name}/{'pull' if issue.pull else 'issues'}/{issue.number}"
 
 
-# --- Lists, and the form for a new issue -----------------------------------------------------------------------------
-
 STATES: Final = ("open", "closed", "all")
 KINDS: Final = {"issues": "Issues", "pulls": "Pull requests"}
 

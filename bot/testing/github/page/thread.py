@@ -222,8 +222,6 @@ def _link(scene: Scene, other: Issue, *, closes: bool) -> Html:
     return element("div", prefix, link, " ", state(other))
 
 
-# --- Changes of a pull request ---------------------------------------------------------------------------------------
-
 MAX_LINES: Final = 2_000
 """Maximum lines shown of one file."""
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")

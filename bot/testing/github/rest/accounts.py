@@ -172,8 +172,7 @@ def _requested_permissions(call: ApiCall, reachable: list[Repository]) -> list[R
     return selected
 
 
-# --- Repositories and their people: https://docs.github.com/en/rest/collaborators/collaborators ----------------------
-
+# https://docs.github.com/en/rest/collaborators/collaborators
 REPOSITORY = "/repos/{owner}/{repo}"
 TEAM = "/orgs/{org}/teams/{team_slug}"
 LEGACY = {
@@ -212,7 +211,6 @@ def _collaborator(call: ApiCall, user: int, role: Role) -> Json:
     return {**call.site.user(user), "permissions": rights_of(role), "role_name": role.value}
 
 
-# --- Deliveries, and the secrets of a new App ------------------------------------------------------------------------
 # https://docs.github.com/en/rest/apps/webhooks
 # https://docs.github.com/en/rest/apps/apps#create-a-github-app-from-a-manifest
 

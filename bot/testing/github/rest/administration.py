@@ -112,7 +112,6 @@ def environment_secrets(call: ApiCall) -> RestAnswer:
 
 # https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
 def branch_rules(call: ApiCall) -> RestAnswer:
-    """Return the rules that apply to a branch, whether or not it exists."""
     home, branch = call.repository, call.path["branch"]
     source = {"ruleset_source_type": "Repository", "ruleset_source": home.full_name}
     rules: list[Json] = [{"type": "required_signatures", **source, "ruleset_id": home.id}] if home.signed else []

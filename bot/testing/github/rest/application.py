@@ -78,8 +78,6 @@ def _markdown() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": True})
 
 
-# --- What all endpoints share: ETags and 304, pages with Link headers, rate limit headers, and errors as JSON --------
-
 VERSION = "2022-11-28"
 
 

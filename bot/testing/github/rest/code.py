@@ -213,8 +213,7 @@ def _account(site: Site, email: str) -> Json | None:
     return site.user(int(ident)) if exists else None
 
 
-# --- Refs: https://docs.github.com/en/rest/git/refs ------------------------------------------------------------------
-
+# https://docs.github.com/en/rest/git/refs
 GIT = "/repos/{owner}/{repo}/git"
 
 

@@ -278,12 +278,10 @@ def installation_of(call: ApiCall) -> Installation:
 
 # https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-features/enabling-features-for-your-repository/managing-github-actions-settings-for-a-repository
 def require_pulls_of_jobs(world: GitHubState, token: Token | None, home: Repository) -> None:
-    """Raise ApiError if the settings keep a job's token from creating pull requests."""
     if token is not None and token.kind == "job" and not world.settings_of(home).actions_open_pulls:
         raise ApiError(403, "GitHub Actions is not permitted to create or approve pull requests.")
 
 
-# --- Rate limits -----------------------------------------------------------------------------------------------------
 # https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api and
 # https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api
 
@@ -300,7 +298,6 @@ class RateBudget:
     limit: int
     used: int
     reset: int
-    """Time of the reset in seconds since 1970."""
 
     @property
     def remaining(self) -> int:

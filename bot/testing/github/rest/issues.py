@@ -188,10 +188,8 @@ def _labels(call: ApiCall, issue: Issue) -> list[Any]:
     return [call.site.label(home, call.world.labels[home.id][name]) for name in issue.labels]
 
 
-# --- Events of a thread: https://docs.github.com/en/rest/issues/events -----------------------------------------------
-
 LISTED = frozenset({"labeled", "unlabeled", "assigned", "closed", "reopened", "locked", "unlocked"})
-"""https://docs.github.com/en/rest/using-the-rest-api/issue-event-types"""
+"""https://docs.github.com/en/rest/using-the-rest-api/issue-event-types, and /en/rest/issues/events"""
 
 
 def list_events(call: ApiCall) -> RestAnswer:

@@ -99,7 +99,6 @@ def _update_check(call: ApiCall, run: CheckRun) -> CheckRun:
     )  # fmt: skip
 
 
-# --- Workflows, their runs, and jobs' logs ---------------------------------------------------------------------------
 # https://docs.github.com/en/rest/actions/workflows
 # https://docs.github.com/en/rest/actions/workflow-runs#get-a-workflow-run
 # https://docs.github.com/en/rest/actions/workflow-jobs#download-job-logs-for-a-workflow-run
