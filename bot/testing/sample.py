@@ -73,13 +73,10 @@ Orders of exactly 50 pay for shipping: `parcel/shipping.py` compares with `>` wh
 
 The failing test `tests/test_shipping.py` proves it; it needs no change."""
 FINDING: Final = {
-    "id": "tests/test_shipping.py::test_free_from_fifty",
-    "title": "Orders of exactly 50 pay for shipping",
+    "id": "tests/test_shipping.py::test_free_from_fifty", "title": "Orders of exactly 50 pay for shipping",
     "paths": ["parcel/shipping.py"],
-}
-"""The finding that the planner of a scheduled task lists."""
-NAMED: Final = "Ship orders of exactly 50 free"
-"""The title that a light call returns."""
+}  # the finding that the planner of a scheduled task lists  # fmt: skip
+NAMED: Final = "Ship orders of exactly 50 free"  # the title that a light call returns
 
 
 def policy(request: ModelRequest) -> Reply | Fault:
@@ -147,10 +144,9 @@ def _code(request: ModelRequest) -> Reply:
         else ("CHANGELOG.md", "- Express delivery.\n", "- Express delivery.\n- Orders of exactly 50 ship free.\n")
     )
     steps = (
-        call("Read", file_path=path),
-        call("Edit", file_path=path, old_string=old, new_string=new),
+        call("Read", file_path=path), call("Edit", file_path=path, old_string=old, new_string=new),
         say(f"Changed `{path}` as asked."),
-    )
+    )  # fmt: skip
     return steps[request.step]
 
 

@@ -70,6 +70,7 @@ class Bare:
 
     folder: Path
 
+    # The files that `git init --bare` writes, without its process: https://git-scm.com/docs/gitrepository-layout.
     def create(self, default_branch: str) -> None:
         for folder in ("objects", "refs"):
             (self.folder / folder).mkdir(parents=True)

@@ -218,8 +218,7 @@ def pulls_naming(world: GitHubState, issue: Issue) -> list[Issue]:
 
 
 STATUSES = {"A": "added", "M": "modified", "D": "removed", "R": "renamed", "C": "copied", "T": "changed"}
-SHOWN_LINES = 4
-"""Maximum lines of a hunk shown with a line comment."""
+SHOWN_LINES = 4  # maximum lines of a hunk shown with a line comment
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,6 @@ def suspend(world: GitHubState, installation: Installation) -> Installation:
 
 
 def add_private_key(world: GitHubState, app: App) -> App:
-    """Generate a further private key, which is shown once. The older ones stay valid."""
     private, public = new_key_pair()
     return _change_app(world, app, pem=private, public_keys=(*app.public_keys, public))
 
@@ -86,7 +85,6 @@ def delete_older(world: GitHubState, app: App) -> App:
 
 
 def change_webhook_secret(world: GitHubState, app: App) -> App:
-    """Replace the webhook secret. From now on only the new one signs."""
     return _change_app(world, app, webhook_secret=secrets.token_hex(20))
 
 
@@ -260,7 +258,6 @@ def create_app(world: GitHubState, manifest: Manifest, name: str, owner: User) -
 
 
 def redirect_with_code(world: GitHubState, app: App, manifest: Manifest, state: str) -> str:
-    """Return the address to which GitHub sends the person: the manifest's, with a new code and the state."""
     code = secrets.token_hex(20)
     world.manifest_codes[code] = app, manifest.hook_url, world.now()
     joint = "&" if urlsplit(manifest.redirect_url).query else "?"

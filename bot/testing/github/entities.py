@@ -93,8 +93,7 @@ class Repository(Entity):
     protected: frozenset[str] = frozenset()
     push_protection: bool = False
     required_checks: tuple[tuple[str, int | None], ...] = ()
-    ruled_checks: tuple[tuple[str, int | None], ...] = ()
-    """What a ruleset requires on every branch."""
+    ruled_checks: tuple[tuple[str, int | None], ...] = ()  # what a ruleset requires on every branch
     signed: bool = False
     """Whether a ruleset requires signed commits on every branch. Pushes are not checked for who signed."""
     former: str = ""
@@ -119,8 +118,7 @@ class EditableText:
 
     body: str
     edits: tuple[Edit, ...] = ()
-    by_mail: bool = False
-    """Whether it was sent by mail. Edits do not change that."""
+    by_mail: bool = False  # whether it was sent by mail. Edits do not change that
 
     @property
     def last_edited_at(self) -> datetime | None:
@@ -180,8 +178,7 @@ class Comment(Entity):
     created_at: datetime
     updated_at: datetime
     app: int | None = None
-    minimized: str | None = None
-    """The reason it was minimized, such as "outdated", or None while it is shown."""
+    minimized: str | None = None  # the reason it was minimized, such as "outdated", or None while it is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,22 +338,18 @@ class RulesetSettings:
     target: Literal["branch", "tag", "push", "repository"] = "branch"
     prefix: str = ""
     enforcement: Literal["disabled", "active", "evaluate"] = "active"
-    pattern: str = ""
-    """How the names of branches must begin, for the rule `branch_name_pattern`."""
-    bypassed: bool = False
-    """Whether the caller bypasses it, whoever that is."""
+    pattern: str = ""  # how the names of branches must begin, for the rule `branch_name_pattern`
+    bypassed: bool = False  # whether the caller bypasses it, whoever that is
 
 
 @dataclass(frozen=True, slots=True)
 class RepositorySettings:
     actions: bool = True
     allowed_actions: Literal["all", "local_only", "selected"] = "all"
-    pinned: bool = False
-    """Whether actions must be named by the full id of a commit."""
+    pinned: bool = False  # whether actions must be named by the full id of a commit
     actions_open_pulls: bool = False
     environments: Mapping[str, EnvironmentSettings] = field(default_factory=dict)
     secrets: frozenset[str] = frozenset()
-    shared_secrets: frozenset[str] = frozenset()
-    """Secrets of the organization that this repository may read."""
+    shared_secrets: frozenset[str] = frozenset()  # secrets of the organization that this repository may read
     rulesets: tuple[RulesetSettings, ...] = ()
     stars: int = 0

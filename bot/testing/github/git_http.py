@@ -295,7 +295,6 @@ def _may(world: GitHubState, token: Token, repository: Repository, level: str) -
 
 
 def _rules(world: GitHubState, caller: Caller, repository: Repository) -> dict[str, str]:
-    """Return the environment variables by which git runs the hook, and from which the hook reads its rules."""
     token = caller.token
     free = token is None or grants(token, "workflows", "write")
     if token is not None and token.permissions is None:

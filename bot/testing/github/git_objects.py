@@ -19,12 +19,10 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TypeAlias
 
-FileContents: TypeAlias = Mapping[str, str | bytes | None]
-"""Path -> what the file is to hold; None deletes it."""
+FileContents: TypeAlias = Mapping[str, str | bytes | None]  # path -> what the file is to hold; None deletes it
 _PLAIN_PATH = re.compile(r"(?:\.?(?![.])[A-Za-z0-9._ -]+(?<![. ])/)*\.?(?![.])[A-Za-z0-9._ -]+(?<![. ])")
 _PLAIN, _FOLDER = "100644", "40000"
-_FASTEST = 1
-"""zlib's level."""
+_FASTEST = 1  # zlib's level
 _PERSON = re.compile(
     r"(?P<name>.*?) ?<(?P<email>[^>]*)> (?P<seconds>\d+) (?P<sign>[+-])(?P<hours>\d\d)(?P<minutes>\d\d)"
 )
@@ -65,7 +63,8 @@ def write_commit(objects: Path, parent: str | None, files: FileContents, *, pers
     `persons` are the lines of its author and committer.
     """
     folders = {str(folder) for path in files for folder in Path(path).parents}
-    if not all(map(_is_plain, files)) or not folders.isdisjoint(files):
+    is_plain = all(_PLAIN_PATH.fullmatch(path) and ".git" not in path.lower().split("/") for path in files)
+    if not is_plain or not folders.isdisjoint(files):
         raise LeftToGitError
     before = _read(objects, parent, "commit")[len("tree ") :][:40].decode() if parent else ""
     tree = _change_folder(objects, before, files) or write_object(objects, "tree", b"")
@@ -108,10 +107,6 @@ def _changed_entry(objects: Path, mode: str, ident: str, changes: FileContents) 
     return _PLAIN, write_object(objects, "blob", content.encode() if isinstance(content, str) else content)
 
 
-def _is_plain(path: str) -> bool:
-    return bool(_PLAIN_PATH.fullmatch(path)) and ".git" not in path.lower().split("/")
-
-
 def _entries(content: bytes) -> dict[str, tuple[str, str]]:
     entries, start = {}, 0
     while start < len(content):
@@ -128,8 +123,7 @@ class CommitText:
 
     tree: str
     parents: tuple[str, ...]
-    author: dict[str, str]
-    """`name`, `email`, and `date` (ISO 8601); so of the committer."""
+    author: dict[str, str]  # `name`, `email`, and `date` (ISO 8601); so of the committer
     committer: dict[str, str]
     message: str
 
@@ -171,7 +165,7 @@ def write_ref(folder: Path, ref: str, after: str, *, before: Collection[str] | N
         with lock.open("x", encoding="utf-8") as file:
             file.write(f"{after}\n")
         try:
-            value = _value(path)
+            value = path.read_text(encoding="utf-8").rstrip() if path.exists() else ABSENT
             if not value.startswith("ref:") and (before is None or value in before):
                 os.replace(lock, path)
                 return True
@@ -184,10 +178,3 @@ def named_object(refs: Mapping[str, str], name: str) -> str:
     """Return what a short name such as ``main`` points to, by the rules of git-rev-parse(1); "" if git has to say."""
     ids = [refs[ref] for ref in (f"refs/{name}", f"refs/tags/{name}", f"refs/heads/{name}") if ref in refs]
     return ids[0] if len(ids) == 1 else ""
-
-
-def _value(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").rstrip()
-    except FileNotFoundError:
-        return ABSENT

@@ -25,8 +25,7 @@ from bot.testing.github.world import GitHubState
 CODE_LIFE: Final = timedelta(minutes=10)
 ACCESS_LIFE: Final = timedelta(seconds=28_800)
 REFRESH_LIFE: Final = timedelta(seconds=15_897_600)
-COOKIE: Final = "acting_as"
-"""Names the person at the browser, as on the other pages."""
+COOKIE: Final = "acting_as"  # names the person at the browser, as on the other pages
 
 
 # https://docs.github.com/en/apps/oauth-apps/maintaining-oauth-apps/troubleshooting-oauth-app-access-token-request-errors
@@ -45,8 +44,7 @@ class Authorization:
     app: int
     user: int
     redirect_uri: str
-    challenge: str
-    """The S256 challenge; "" without PKCE."""
+    challenge: str  # the S256 challenge; "" without PKCE
     expires_at: datetime
 
 
@@ -211,11 +209,9 @@ def _consent(world: GitHubState, app: App, acting: str) -> Html:
 
 def _page(title: str, *main: Html) -> Html:
     head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("title", title),
+        "head", element("meta", charset="utf-8"), element("title", title),
         element("link", rel="stylesheet", href="/static/page.css"),
-    )
+    )  # fmt: skip
     body = element("body", element("main", element("h1", title), main))
     return join([DOCTYPE, element("html", head, body, lang="en")])
 

@@ -129,11 +129,9 @@ def web_login(user: entities.User) -> str:
 
 def rights_of(role: entities.Role) -> dict[str, bool]:
     names = {
-        "admin": entities.Role.ADMIN,
-        "maintain": entities.Role.MAINTAIN,
-        "push": entities.Role.WRITE,
+        "admin": entities.Role.ADMIN, "maintain": entities.Role.MAINTAIN, "push": entities.Role.WRITE,
         "triage": entities.Role.TRIAGE,
-    }
+    }  # fmt: skip
     return {**{name: role.covers(needed) for name, needed in names.items()}, "pull": role.covers(entities.Role.READ)}
 
 

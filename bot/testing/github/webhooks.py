@@ -154,8 +154,7 @@ def _pushed_commit(site: Site, home: Repository, sha: str) -> Json:
 # https://docs.github.com/en/webhooks/using-webhooks/handling-webhook-deliveries. GitHub does not retry on
 # its own and guarantees no order. A redelivery keeps the guid.
 
-TIMEOUT_SECONDS = 10.0
-"""Seconds GitHub waits for a 2xx."""
+TIMEOUT_SECONDS = 10.0  # seconds GitHub waits for a 2xx
 
 Mishap = Literal["drop", "double", "hold"]
 
@@ -305,7 +304,10 @@ class Webhooks:
         )  # fmt: skip
 
     def _send(self, delivery: DeliveryAttempt) -> None:
-        mishap = self._mishap(delivery.event)
+        planned = next((each for each in self._mishaps if each[0] in {"*", delivery.event}), None)
+        if planned:
+            self._mishaps.remove(planned)
+        mishap = planned[1] if planned else None
         if mishap == "hold":
             self._held.append(delivery)
         elif mishap == "drop":
@@ -316,13 +318,6 @@ class Webhooks:
             if mishap == "double":
                 self._enqueue(replace(delivery, id=self._world.next_id()))
 
-    def _mishap(self, event: str) -> Mishap | None:
-        for planned in self._mishaps:
-            if planned[0] in {"*", event}:
-                self._mishaps.remove(planned)
-                return planned[1]
-        return None
-
     def _enqueue(self, delivery: DeliveryAttempt) -> None:
         with self._idle:
             self._deliveries[delivery.id] = delivery
@@ -331,17 +326,13 @@ class Webhooks:
 
     def _run(self) -> None:
         while (delivery := self._queue.get()) is not None:
-            attempt = _post(delivery, self._reachable_url(delivery.hook.url))
+            url = delivery.hook.url
+            public = next((each for each in self.public_hosts if url.startswith(f"{each}/")), "")
+            attempt = _post(delivery, self.public_hosts.get(public, "") + url.removeprefix(public))
             with self._idle:
                 self._deliveries[attempt.id] = attempt
                 self._under_way -= 1
                 self._idle.notify_all()
-
-    def _reachable_url(self, url: str) -> str:
-        for public, here in self.public_hosts.items():
-            if url.startswith(f"{public}/"):
-                return here + url.removeprefix(public)
-        return url
 
 
 def _post(delivery: DeliveryAttempt, address: str) -> DeliveryAttempt:

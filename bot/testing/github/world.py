@@ -52,8 +52,7 @@ class TurnedClock:
 
 OnThread = TypeVar("OnThread", entities.Comment, entities.Review, entities.ReviewComment)
 
-FIRST_ID = 3_100_000_000
-"""Beyond 32 bits, as the ids of comments on github.com are."""
+FIRST_ID = 3_100_000_000  # beyond 32 bits, as the ids of comments on github.com are
 FIRST_SMALL_ID = 210_000_000
 ACTIONS_BOT = "github-actions[bot]"
 ACTIONS_BOT_ID = 41_898_282
@@ -80,8 +79,7 @@ class ActingUser:
     world: GitHubState
     id: int
     app: int | None = None
-    mails: bool = False
-    """Whether the user writes by mail: GitHub sends a mail of every post, and stores the replies."""
+    mails: bool = False  # whether the user writes by mail: GitHub sends a mail of every post, and stores the replies
 
     def write(self, body: str) -> entities.EditableText:
         return entities.EditableText(body, by_mail=self.mails)
@@ -97,8 +95,7 @@ class GitHubState:
     repositories: dict[int, entities.Repository] = field(default_factory=dict)
     roles: dict[tuple[int, int], entities.Role] = field(default_factory=dict)
     """(repository, user) -> the role that was given."""
-    teams: dict[tuple[int, str], frozenset[int]] = field(default_factory=dict)
-    """(organization, slug) -> members."""
+    teams: dict[tuple[int, str], frozenset[int]] = field(default_factory=dict)  # (organization, slug) -> members
     labels: dict[int, dict[str, entities.Label]] = field(default_factory=dict)
     issues: dict[tuple[int, int], entities.Issue] = field(default_factory=dict)
     comments: dict[int, entities.Comment] = field(default_factory=dict)
@@ -107,8 +104,7 @@ class GitHubState:
     review_comments: dict[int, entities.ReviewComment] = field(default_factory=dict)
     check_runs: dict[int, entities.CheckRun] = field(default_factory=dict)
     workflow_runs: dict[int, entities.WorkflowRun] = field(default_factory=dict)
-    job_logs: dict[int, bytes] = field(default_factory=dict)
-    """job -> its log. A job has the id of its check run."""
+    job_logs: dict[int, bytes] = field(default_factory=dict)  # job -> its log. A job has the id of its check run
     workflows: dict[tuple[int, str], str] = field(default_factory=dict)
     settings: dict[int, entities.RepositorySettings] = field(default_factory=dict)
     """repository -> what its administrators have set; the defaults of a new one, if it is not there."""

@@ -16,8 +16,7 @@ from bot.testing.model.request_view import Json, blocks, canonical, digest, with
 BYTES_PER_TOKEN = 3.6
 MEDIA_BYTES = 5400
 LOOK_BACK = 20
-LIFETIME = 300.0
-"""Seconds."""
+LIFETIME = 300.0  # seconds
 RUNS = frozenset({"tool_use", "tool_result"})
 
 
@@ -51,11 +50,10 @@ class Accounting:
 
     def usage(self) -> Json:
         return {
-            "input_tokens": self.input_tokens,
-            "cache_creation_input_tokens": self.written,
+            "input_tokens": self.input_tokens, "cache_creation_input_tokens": self.written,
             "cache_read_input_tokens": self.read,
             "cache_creation": {"ephemeral_5m_input_tokens": self.written, "ephemeral_1h_input_tokens": 0},
-        }
+        }  # fmt: skip
 
 
 def tokens(value: object) -> int:
@@ -93,10 +91,9 @@ def _rendering(body: Json, model: Model) -> Json:
     thinking = body.get("thinking") or {"type": model.default_thinking}
     return {
         "thinking": [thinking["type"], thinking.get("budget_tokens")],
-        "effort": config.get("effort") or model.default_effort,
-        "format": config.get("format"),
+        "effort": config.get("effort") or model.default_effort, "format": config.get("format"),
         "images": any(block["type"] == "image" for m in body["messages"] for block in blocks(m["content"])),
-    }
+    }  # fmt: skip
 
 
 def _size(value: object, data: bytes) -> int:

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 Thinking = Literal["adaptive", "disabled", "enabled"]
 
-SEARCH = 10_000
-"""Millionths of a dollar for one web search."""
+SEARCH = 10_000  # millionths of a dollar for one web search
 ALL_EFFORTS = ("low", "medium", "high", "xhigh", "max")
 NO_XHIGH = ("low", "medium", "high", "max")
 EFFORTS_WITHOUT_THINKING = frozenset({"low", "medium", "high"})
@@ -98,7 +97,6 @@ MODELS: Mapping[str, Model] = {model.id: model for model in _LISTED}
 
 
 def cost_usd(model: str, usage: Mapping[str, Any], *, models: Mapping[str, Model] = MODELS) -> float:
-    """Return the cost of a response's `usage` in US dollars. Raises KeyError for an unknown model."""
     fresh, output = int(usage["input_tokens"]), int(usage["output_tokens"])
     read = int(usage.get("cache_read_input_tokens") or 0)
     written = int(usage.get("cache_creation_input_tokens") or 0)

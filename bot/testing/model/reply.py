@@ -62,8 +62,7 @@ class Reply:
     stop_details: Json | None = None
     usage: Mapping[str, int] = field(default_factory=dict)
     pace: float = 0.0
-    at_once: bool = False
-    """Whether message_start holds the whole answer, as after a programmatic tool call."""
+    at_once: bool = False  # whether message_start holds the whole answer, as after a programmatic tool call
 
 
 UNFINISHED = Reply((Text("This answer will not be finished."),))
@@ -77,11 +76,9 @@ class Fault:
     code: int = 529
     retry_after: float | None = None
     error_code: str | None = None
-    message: str = ""
-    """What an error status says; "" for a text without meaning."""
+    message: str = ""  # what an error status says; "" for a text without meaning
     page: bytes = b""
-    should_retry: bool | None = None
-    """The value of the header x-should-retry, or None to omit it."""
+    should_retry: bool | None = None  # the value of the header x-should-retry, or None to omit it
     ping_every: float = 0.0
     error_type: str = "overloaded_error"
     seconds: float = 0.0
@@ -194,8 +191,11 @@ def replay_policy(*transcripts: Iterable[Line]) -> Policy:
         stored = list(lines)
         first = next(line.body["message"] for line in stored if line.kind is LineKind.MESSAGE)
         answers = [line for line in stored if line.kind is LineKind.MESSAGE]
-        answers = [line for line in answers if line.body["message"]["role"] == "assistant"]
-        sessions[_words(first)] = iter([_reply(line.body) for line in answers])
+        bodies = [line.body for line in answers if line.body["message"]["role"] == "assistant"]
+        replies = [
+            Reply(tuple(map(_block, blocks(body["message"]["content"]))), body.get("stop_reason")) for body in bodies
+        ]
+        sessions[_words(first)] = iter(replies)
 
     def policy(request: ModelRequest) -> Reply:
         words = _words(request.messages[0])
@@ -210,11 +210,6 @@ def replay_policy(*transcripts: Iterable[Line]) -> Policy:
 
 def _words(message: Json) -> str:
     return str(blocks(message["content"])[-1].get("text"))
-
-
-def _reply(body: Json) -> Reply:
-    content = blocks(body["message"]["content"])
-    return Reply(tuple(_block(block) for block in content), stop_reason=body.get("stop_reason"))
 
 
 def _block(block: Json) -> Block:

@@ -13,8 +13,7 @@ from bot.testing.model.request_view import Json
 
 CLEARING = "clear_tool_uses_20250919"
 SEARCH = "web_search_20250305"
-SERVED = "served"
-"""Stands for blocks of tools that the service runs itself. Their fields are not checked."""
+SERVED = "served"  # stands for blocks of tools that the service runs itself. Their fields are not checked
 WORDS = {"dict_type": "Input should be an object", "model_type": "Input should be an object"}
 
 

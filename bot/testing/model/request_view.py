@@ -166,7 +166,9 @@ class ModelRequest:
         names = {call.id: call.name for call in self.calls}
         every = (block for message in messages for block in blocks(message.get("content")))
         return tuple(
+            (
             ToolResult(ident, names.get(ident, ""), text_of(block.get("content")), bool(block.get("is_error")))
             for block in every
             if block.get("type") == "tool_result" and (ident := block["tool_use_id"])
-        )
+        ),
+        )  # fmt: skip

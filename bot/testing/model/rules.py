@@ -54,7 +54,7 @@ REFUSED = {
     "number": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
     "array": frozenset({"maxItems", "uniqueItems"}),
     "object": frozenset({"minProperties", "maxProperties", "patternProperties"}),
-}
+}  # fmt: skip
 MAX_MIN_ITEMS = 1
 
 
@@ -269,7 +269,7 @@ def prewarm(subject: Subject) -> Iterator[Finding]:
         "stream": bool(body.get("stream")),
         "output_config.format": (body.get("output_config") or {}).get("format") is not None,
         "thinking.type.enabled": subject.thinking == "enabled",
-    }
+    }  # fmt: skip
     for name, present in refused.items():
         if present:
             yield f"max_tokens: 0 is not supported with `{name}`"
@@ -387,17 +387,12 @@ def last_message(subject: Subject) -> Iterator[Finding]:
 def images(subject: Subject) -> Iterator[Finding]:
     parts = [block for _, block in _blocks_by_place(subject.messages)]
     parts += [part for block in parts for _, part in _parts("", block)]
-    number = sum(block.get("type") == "image" for block in parts)
-    if any(block.get("type") == "image" and _is_cut(block["source"]) for block in parts):
+    data = [base64.b64decode(block["source"].get("data", "")) for block in parts if block.get("type") == "image"]
+    if any(each.startswith(b"\x89PNG") and b"IEND" not in each for each in data):
         yield "Could not process image"
     most = MAX_IMAGES if subject.model.window > SMALL_WINDOW else MAX_IMAGES_SMALL
-    if number > most:
-        yield f"messages: too many images: {number} > {most} maximum"
-
-
-def _is_cut(source: Json) -> bool:
-    data = base64.b64decode(source.get("data", ""))
-    return data.startswith(b"\x89PNG") and b"IEND" not in data
+    if len(data) > most:
+        yield f"messages: too many images: {len(data)} > {most} maximum"
 
 
 def pairing(subject: Subject) -> Iterator[Finding]:
@@ -408,14 +403,9 @@ def pairing(subject: Subject) -> Iterator[Finding]:
         if message["role"] == "user":
             yield from _results(message, index, calls)
             yield from _alone(subject.messages, index)
-        calls = _calls(message)
+        content = blocks(message["content"]) if message["role"] == "assistant" else []
+        calls = [block["id"] for block in content if block["type"] == "tool_use"]
         yield from _check_answered(subject, index, calls)
-
-
-def _calls(message: Json) -> list[str]:
-    if message["role"] != "assistant":
-        return []
-    return [block["id"] for block in blocks(message["content"]) if block["type"] == "tool_use"]
 
 
 def _unique_calls(messages: list[Json]) -> Iterator[Finding]:
@@ -472,8 +462,7 @@ def _check_answered(subject: Subject, index: int, calls: list[str]) -> Iterator[
         )
 
 
-BEARER = "bearer"
-"""The feature that a server lacks if it requires the key in the header x-api-key."""
+BEARER = "bearer"  # the feature that a server lacks if it requires the key in the header x-api-key
 RULES: tuple[Rule, ...] = (
     fields, message_blocks, max_tokens, thinking, efforts, tools, output_format, strictness, first_message,
     text_blocks, images, compaction, pairing, last_message, cache_markers, prewarm,

@@ -99,12 +99,11 @@ def _capabilities(model: Model) -> Json:
     edits = dict.fromkeys(("clear_tool_uses_20250919", "clear_thinking_20251015", "compact_20260112"), yes)
     plain = ("batch", "citations", "code_execution", "image_input", "pdf_input", "structured_outputs")
     return {
-        **dict.fromkeys(plain, yes),
-        "context_management": {"supported": True, **edits},
+        **dict.fromkeys(plain, yes), "context_management": {"supported": True, **edits},
         "effort": {"supported": bool(model.efforts), **effort},
         "server_tools": {"supported": True, "code_execution": yes, "web_search": yes},
         "thinking": {"supported": True, "types": forms},
-    }
+    }  # fmt: skip
 
 
 def application(model: ScriptedModel) -> Starlette:
@@ -137,10 +136,9 @@ def application(model: ScriptedModel) -> Starlette:
         return Refusal(ApiError(500, f"the simulated server raised {error!r}"))  # type: ignore[return-value]
 
     routes = [
-        Route("/v1/messages", create, methods=["POST"]),
-        Route("/v1/oauth/token", exchange, methods=["POST"]),
+        Route("/v1/messages", create, methods=["POST"]), Route("/v1/oauth/token", exchange, methods=["POST"]),
         Route("/v1/models/{id}", describe_model),
-    ]
+    ]  # fmt: skip
     return Starlette(routes=routes, exception_handlers={404: unknown, ClientDisconnect: ignore, Exception: fail})
 
 

@@ -188,8 +188,7 @@ def _react_allowed(nodes: Nodes, ident: str) -> None:
 # https://docs.github.com/en/graphql/guides/forming-calls-with-graphql
 
 SDL = Path(__file__).with_name("schema.graphql")
-DOCUMENTS = 256
-"""Number of valid queries that are remembered."""
+DOCUMENTS = 256  # number of valid queries that are remembered
 TYPES = {401: "UNAUTHENTICATED", 403: "FORBIDDEN", 404: "NOT_FOUND", 409: "STALE_DATA", 422: "UNPROCESSABLE"}
 
 
@@ -272,12 +271,10 @@ def _valid_document(text: str) -> graphql.DocumentNode:
 def _answer(nodes: Nodes, query: _Query, budget: RateBudget) -> Json:
     writes = query.operation.operation is graphql.OperationType.MUTATION
     result = graphql.execute_sync(
-        schema(),
-        query.document,
-        root_value=mutations(nodes) if writes else _root(nodes, query.cost, budget),
+        schema(), query.document, root_value=mutations(nodes) if writes else _root(nodes, query.cost, budget),
         variable_values=dict(query.variables),
         operation_name=query.operation.name.value if query.operation.name else None,
-    )
+    )  # fmt: skip
     answer: Json = {"data": result.data}
     if result.errors:
         answer["errors"] = [_error(error) for error in result.errors]

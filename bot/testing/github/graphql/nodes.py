@@ -95,11 +95,9 @@ def pull_changes(nodes: Nodes, issue: entities.Issue, pull: entities.Pull) -> No
 
     return {
         "additions": lambda _: sum(file.additions for file in files()),
-        "deletions": lambda _: sum(file.deletions for file in files()),
-        "changedFiles": lambda _: len(files()),
-        "commits": commits,
-        "statusCheckRollup": lambda _: _rollup(nodes, home, pull.head_sha),
-    }
+        "deletions": lambda _: sum(file.deletions for file in files()), "changedFiles": lambda _: len(files()),
+        "commits": commits, "statusCheckRollup": lambda _: _rollup(nodes, home, pull.head_sha),
+    }  # fmt: skip
 
 
 def _rollup(nodes: Nodes, home: entities.Repository, head: str) -> Node | None:

@@ -79,8 +79,7 @@ def merge(scene: Scene, issue: Issue, _: Form) -> str:
 
 ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
     {"comments": comment, "reactions": react, "tick": tick, "labels": label, "merge": merge}
-)
-"""The actions on a thread, by the last part of the address."""
+)  # the actions on a thread, by the last part of the address
 
 
 def _person(scene: Scene) -> Person:

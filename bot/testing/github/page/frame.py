@@ -65,18 +65,16 @@ def _bar(visit: Visit) -> Html:
     crumbs: list[Child] = [element("a", "Simulated GitHub", href="/")]
     if visit.repository:
         crumbs += [" / ", element("a", visit.repository.full_name, href=f"/{visit.repository.full_name}")]
-    choices = [_choice(visit, user) for user in people(visit.world, visit.repository) or [visit.viewer]]
+    choices = []
+    for user in people(visit.world, visit.repository) or [visit.viewer]:
+        role = f" ({visit.world.role(visit.repository, user.id)})" if visit.repository else ""
+        choices.append(element("option", user.login, role, value=user.login, selected=user.login == visit.viewer.login))
     switcher = element(
         "form", element("input", type="hidden", name="back", value=visit.path),
         element("label", "Acting as", for_="acting"), element("select", choices, id="acting", name="login"),
         element("button", "Switch", class_="plain"), method="post", action="/acting-as",
     )  # fmt: skip
     return element("div", element("div", element("nav", crumbs, aria_label="Where you are"), switcher), class_="bar")
-
-
-def _choice(visit: Visit, user: User) -> Html:
-    role = f" ({visit.world.role(visit.repository, user.id)})" if visit.repository else ""
-    return element("option", user.login, role, value=user.login, selected=user.login == visit.viewer.login)
 
 
 def moment(at: datetime) -> Html:

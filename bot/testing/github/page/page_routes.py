@@ -51,8 +51,7 @@ STATUS: Final[Mapping[type[Exception], int]] = {NotAllowedError: 403, StateConfl
 class Page:
     title: str
     main: Child
-    leads_to: str = ""
-    """The address on another site to which a form of the page leads in the end."""
+    leads_to: str = ""  # the address on another site to which a form of the page leads in the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +60,7 @@ class PageRequest:
     fields: Mapping[str, str]
 
 
-Answer = Page | str
-"""A page to show, or the address to redirect to."""
+Answer = Page | str  # A page to show, or the address to redirect to
 Handler = Callable[[Visit, PageRequest], Answer]
 
 
@@ -77,18 +75,17 @@ def page_routes(world: GitHubState) -> list[Route]:
         f"{thread}/{{tab}}": _tab,
     }  # fmt: skip
     post: dict[str, Handler] = {
-        "/acting-as": _act_as,
-        f"{home}/issues": lambda visit, asked: open_issue(_scene(visit), asked.fields),
+        "/acting-as": _act_as, f"{home}/issues": lambda visit, asked: open_issue(_scene(visit), asked.fields),
         f"{thread}/{{verb}}": _act,
         **dict.fromkeys(_APPS, lambda visit, asked: make_app(visit, asked.parts.get("org"), asked.fields)),
         "/apps/{slug}/installations": lambda visit, asked: install_app(visit, asked.parts["slug"], asked.fields),
-    }
+    }  # fmt: skip
     return [
         Route("/static/{name}", _static),
         *(Route(f"{path}/new", site.does(_new_app, from_here=False), methods=["POST"]) for path in _APPS),
         *(Route(path, site.shows(handler), methods=["GET"]) for path, handler in get.items()),
         *(Route(path, site.does(handler), methods=["POST"]) for path, handler in post.items()),
-    ]
+    ]  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -68,10 +68,9 @@ def entries(scene: Scene, issue: Issue) -> list[ThreadMessage]:
     world = scene.world
     first = ThreadMessage(f"issue-{issue.id}", issue.author, issue.created_at, issue.text, "opened this", issue.node_id)
     later = [
-        *map(_of_comment, world.comments_of(issue)),
-        *map(_of_review, world.reviews_of(issue)),
+        *map(_of_comment, world.comments_of(issue)), *map(_of_review, world.reviews_of(issue)),
         *map(_of_review_comment, world.review_comments_of(issue)),
-    ]
+    ]  # fmt: skip
     return [first, *sorted(later, key=lambda entry: entry.at)]
 
 
@@ -194,7 +193,7 @@ def sidebar(scene: Scene, issue: Issue) -> Html:
         ("Labels", [labels(issue.labels) or "None", _labelling(scene, issue)]),
         ("Assignees", ", ".join(map(scene.login, issue.assignees)) or "Nobody"),
         ("Linked", _link_thread(scene, issue) or "Nothing"),
-    ]
+    ]  # fmt: skip
     blocks = [element("section", element("h2", name), content) for name, content in sections]
     return element("aside", blocks, id="sidebar", data_live=True, aria_label="About this thread")
 
@@ -222,8 +221,7 @@ def _link(scene: Scene, other: Issue, *, closes: bool) -> Html:
     return element("div", prefix, link, " ", state(other))
 
 
-MAX_LINES: Final = 2_000
-"""Maximum lines shown of one file."""
+MAX_LINES: Final = 2_000  # maximum lines shown of one file
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
 _KINDS: Final = {"+": "added", "-": "removed", " ": "context", "@": "hunk", "\\": "note"}
 
@@ -231,10 +229,9 @@ _KINDS: Final = {"+": "added", "-": "removed", " ": "context", "@": "hunk", "\\"
 def tabs(scene: Scene, issue: Issue, pull: Pull, *, here: str) -> Html:
     root = address(scene.repository, issue)
     counts = {
-        "": len(scene.world.comments_of(issue)),
-        "commits": len(branch_commits(scene, pull)),
+        "": len(scene.world.comments_of(issue)), "commits": len(branch_commits(scene, pull)),
         "files": len(diff(scene, pull)),
-    }
+    }  # fmt: skip
     names = {"": "Conversation", "commits": "Commits", "files": "Files changed"}
     links = []
     for key, name in names.items():

@@ -34,7 +34,6 @@ def _own_installations(call: ApiCall) -> list[Installation]:
 
 # https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
 def create_token(call: ApiCall) -> RestAnswer:
-    """Create a token for an installation, optionally limited to some repositories and permissions."""
     installation = installation_of(call)
     if installation.suspended:
         raise ApiError(403, "This installation has been suspended")
@@ -123,7 +122,6 @@ def me(call: ApiCall) -> RestAnswer:
 
 # https://docs.github.com/en/rest/orgs/orgs#get-an-organization
 def organization(call: ApiCall) -> RestAnswer:
-    """Return an organization. Its plan is shown to its administrators."""
     account = call.world.user(call.path["org"])
     if account.type != "Organization":
         raise not_found()

@@ -193,4 +193,4 @@ ENDPOINTS = (
     Endpoint("POST", f"{HOME}/rulesets", create_ruleset, _CHANGING, Role.ADMIN),
     Endpoint("DELETE", f"{HOME}/rulesets/{{ruleset_id:int}}", delete_ruleset, _CHANGING, Role.ADMIN),
     Endpoint("GET", f"{HOME}/rules/branches/{{branch:path}}", branch_rules),
-)
+)  # fmt: skip

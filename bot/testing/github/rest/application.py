@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
 from html import escape, unescape
 from typing import Any
 from urllib.parse import urlencode
@@ -45,6 +44,7 @@ from bot.testing.github.world import NotThereError
 FORMATS = ("full+json", "html+json")
 _ASSET = re.compile(r"https://[^/]+/user-attachments/assets/([0-9a-f-]{36})")
 _KEPT = re.compile(r"https://(?:private-)?user-images\.githubusercontent\.com/")
+_MARKDOWN = MarkdownIt("commonmark", {"html": True})
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _SOURCE = re.compile(r"(<img\b[^>]*?\bsrc=)([\"'])(.*?)\2", re.IGNORECASE | re.DOTALL)
 
@@ -60,7 +60,7 @@ def with_html(body: Any, accept: str) -> Any:
 
 def render(text: str) -> str:
     """Return a text as HTML. What people do not see is gone, and pictures have the addresses that a browser gets."""
-    return _SOURCE.sub(_sign_address, _COMMENT.sub("", _markdown().render(text)))
+    return _SOURCE.sub(_sign_address, _COMMENT.sub("", _MARKDOWN.render(text)))
 
 
 def _sign_address(match: re.Match[str]) -> str:
@@ -71,11 +71,6 @@ def _sign_address(match: re.Match[str]) -> str:
     elif not _KEPT.match(source):
         source = f"https://camo.githubusercontent.com/{name}/{source.encode().hex()}"
     return f'{match[1]}"{escape(source)}"'
-
-
-@cache
-def _markdown() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": True})
 
 
 VERSION = "2022-11-28"

@@ -17,8 +17,7 @@ from bot.testing.github.shapes import Json, Site
 from bot.testing.github.world import ActingUser, GitHubState, NotThereError
 
 DOCUMENTATION = "https://docs.github.com/rest"
-PAGE, LARGEST_PAGE = 30, 100
-"""https://docs.github.com/en/rest/using-the-rest-api/using-pagination-in-the-rest-api"""
+PAGE, LARGEST_PAGE = 30, 100  # https://docs.github.com/en/rest/using-the-rest-api/using-pagination-in-the-rest-api
 
 
 class ApiError(Exception):
@@ -45,8 +44,7 @@ class RestAnswer:
     body: Any = None
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
-    wrapped: str | None = None
-    """The key that holds the list, next to total_count."""
+    wrapped: str | None = None  # the key that holds the list, next to total_count
     by_cursor: bool = False
     """Whether the list is paged by cursor: the id that a page starts with. Only the next page is linked."""
 
@@ -140,10 +138,8 @@ class Endpoint:
 
     method: str
     path: str
-    run: Callable[[ApiCall], Any]
-    """Returns a RestAnswer, or the JSON of a 200."""
-    needs: tuple[str, ...] = ()
-    """Permissions such as "issues:write". Any one of them is sufficient."""
+    run: Callable[[ApiCall], Any]  # returns a RestAnswer, or the JSON of a 200
+    needs: tuple[str, ...] = ()  # permissions such as "issues:write". Any one of them is sufficient
     role: Role = Role.READ
     by: str = "anyone"
     """The required caller: "anyone", "token" (of a user or an installation), "person" (no installation), "app" (a JWT).
@@ -210,7 +206,6 @@ def visible(world: GitHubState, caller: Caller, repository: Repository) -> bool:
 
 # https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/authenticating-with-a-github-app-on-behalf-of-a-user
 def installations_for(world: GitHubState, token: Token, repository: Repository) -> list[Installation]:
-    """Return the installations through which a person's token of an App reaches a repository."""
     own = (each for each in world.installations.values() if each.app == token.app and not each.suspended)
     return [each for each in own if reaches(each, repository)]
 
@@ -239,7 +234,7 @@ def _admit_to_repository(call: ApiCall, endpoint: Endpoint) -> None:
         return
     if token.permissions is None:
         _admit_person(call, endpoint, writes=writes)
-    elif not _is_granted(call, endpoint, token, repository):
+    elif not (_has_permission(endpoint, token) if within(call.world, token, repository) else not writes):
         raise ApiError(403, "Resource not accessible by integration")
 
 
@@ -259,10 +254,6 @@ def _admit_app_of_person(call: ApiCall, endpoint: Endpoint, token: Token, *, wri
     lent = [replace(token, permissions=each.permissions) for each in through]
     if not any(_has_permission(endpoint, each) for each in lent) and (writes or call.repository.private):
         raise ApiError(403, "Resource not accessible by integration")
-
-
-def _is_granted(call: ApiCall, endpoint: Endpoint, token: Token, repository: Repository) -> bool:
-    return _has_permission(endpoint, token) if within(call.world, token, repository) else endpoint.method == "GET"
 
 
 def _has_permission(endpoint: Endpoint, token: Token) -> bool:

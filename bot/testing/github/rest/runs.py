@@ -106,8 +106,7 @@ def _update_check(call: ApiCall, run: CheckRun) -> CheckRun:
 LINKS = ("jobs", "logs", "cancel", "rerun", "artifacts")
 WORKFLOW = 1
 PATH = ".github/workflows/plangate.yml"
-LIFE = 60
-"""Seconds that a signed address of a log works, for anybody and without another credential."""
+LIFE = 60  # seconds that a signed address of a log works, for anybody and without another credential
 
 
 def get_run(call: ApiCall) -> RestAnswer:
@@ -230,4 +229,4 @@ ENDPOINTS = (
     Endpoint("POST", f"{_WORKFLOW}/dispatches", dispatch_workflow, ("actions:write",), Role.WRITE),
     Endpoint("PUT", f"{_WORKFLOW}/enable", enable_workflow, ("actions:write",), Role.WRITE),
     Endpoint("PUT", f"{_WORKFLOW}/disable", disable_workflow, ("actions:write",), Role.WRITE),
-)
+)  # fmt: skip
