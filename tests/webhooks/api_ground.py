@@ -1,9 +1,12 @@
 """A service with an API over journals in memory, and clients for it."""
 
+import asyncio
 import http.client
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -13,7 +16,8 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp
 
-from bot.config.settings import Secret
+from bot.clock import SystemClock
+from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.moves import Entry
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
@@ -26,12 +30,15 @@ from bot.service.overview.thread_index import FileIndex
 from bot.service.overview.transcript_views import StoredTranscripts
 from bot.service.person_turns import PostedTurn, TurnOrder
 from bot.service.service import Service
+from bot.service.viewers import SignIn
 from bot.testing.host import host_application
 from tests.core.journal_histories import histories
 from tests.service.ground import HandClock, Host, settings
 from tests.service.overview.ground import SERVER, SharedJournal, Source
 from webhooks.api import ApiParts, add_api
-from webhooks.app import application
+from webhooks.app import Routes, application, bind_listener, run
+from webhooks.client_limits import ClientLimits
+from webhooks.dashboard.service_pages import add_dashboard
 from webhooks.delivery_route import Bounds
 from webhooks.event_stream import Streams
 
@@ -112,7 +119,6 @@ class World:
         return application(self.service, Bounds(), self.routes)
 
     def recorded(self, number: int) -> RecordingJournal:
-        """Return the journal of a thread as a look appends to it."""
         return RecordingJournal(self.journal, place(number), self.recorder)
 
     async def append(self, number: int, entries: Sequence[Entry]) -> None:
@@ -136,7 +142,6 @@ class Answer:
 def request(
     base: str, method: str, path: str, headers: Mapping[str, str] | None = None, content: bytes | None = None
 ) -> Answer:
-    """Send one request and read the whole response."""
     where = urlsplit(base)
     connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=20)
     try:
@@ -151,6 +156,28 @@ def request(
 
 def as_operator(token: str = TOKEN) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
+
+
+@asynccontextmanager
+async def serving(
+    service: Service, limits: ClientLimits, *further: Routes, stopping: Callable[[], None] = lambda: None
+) -> AsyncIterator[str]:
+    """Serve in this event loop, as `plangate serve` does."""
+    with bind_listener("127.0.0.1", 0) as listener:
+        running = asyncio.create_task(run(service, listener, limits, stopping=stopping, further=further))
+        await asyncio.sleep(0)
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await running
+
+
+def machine_pages(world: World, folder: Path) -> Routes:
+    """Return the pages of a service without an App, which this machine alone sees."""
+    github = GitHubSettings(token=Secret("t" * 40))
+    sign_in = SignIn(Settings(data_dir=folder, github=github), SystemClock())
+    return partial(add_dashboard, reading=world.overview, sign_in=sign_in, streams=world.streams)
 
 
 @contextmanager

@@ -21,7 +21,6 @@ from webhooks.client_limits import ClientLimits
 
 
 def tell(line: object) -> None:
-    """Write a line for whoever started this process."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

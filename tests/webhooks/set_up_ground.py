@@ -101,7 +101,6 @@ class Ground:
         return self.set_up.path
 
     def visitor(self) -> Visitor:
-        """Return somebody whom nobody has admitted."""
         return Visitor(self.base)
 
     def operator(self) -> Visitor:
@@ -128,7 +127,6 @@ def create_app(github: SimulatedGitHub, begun: dict[str, str], name: str) -> str
 
 @contextmanager
 def ground(folder: Path, host: str = "127.0.0.1") -> Iterator[Ground]:
-    """Serve a set-up that is told to listen on a host."""
     with organization(folder / "github") as github, running(github, folder, host) as made:
         yield made
 

@@ -23,7 +23,6 @@ from webhooks.event_stream import Streams
 
 
 def tomorrow(repository: int, task: str) -> datetime | None:
-    """Return when the one task is due."""
     return datetime(2026, 11, 24, tzinfo=UTC) if (repository, task) == (1, "todos") else None
 
 
@@ -268,10 +267,7 @@ def test_a_malformed_turn_is_not_posted(base: str, world: World, content: bytes)
     assert world.turns.orders == []
 
 
-@pytest.mark.parametrize(
-    ("fault", "status"),
-    (*zip(TurnFault, (401, 404, 403, 409, 409, 429), strict=True),),
-)
+@pytest.mark.parametrize(("fault", "status"), (*zip(TurnFault, (401, 404, 403, 409, 409, 429), strict=True),))
 def test_each_reason_to_refuse_a_turn_has_its_status(base: str, world: World, fault: TurnFault, status: int) -> None:
     world.turns.error = TurnRefused(fault, "no", where="here", fix="do so")
     answer = turn(base, b'{"text": "x"}')
@@ -305,7 +301,6 @@ def operations(documented: str) -> list[Any]:
 
 
 def check_operation(operation: Any, cases: int) -> None:
-    """Send cases that fit the schema, and ones that do not."""
     from schemathesis.checks import not_a_server_error
     from schemathesis.specs.openapi import checks
 

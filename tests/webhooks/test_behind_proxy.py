@@ -10,15 +10,11 @@ import ssl
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from bot.clock import SystemClock
 from bot.config.settings import GitHubSettings, Secret, Settings
@@ -27,6 +23,7 @@ from bot.testing.host import host_application
 from tests.ports import free_port
 from tests.service.ground import headers, payload
 from tests.webhooks.api_ground import Answer, World, as_operator, request
+from tests.workspace.egress.internet import certificates
 from webhooks.app import application
 from webhooks.dashboard.service_pages import add_dashboard
 from webhooks.delivery_route import Bounds
@@ -45,7 +42,6 @@ NOT_CONFIGURED = "server { listen 443 ssl; ssl_certificate /etc/ssl/plangate.exa
 
 @contextmanager
 def public_service(folder: Path, *, token: str, has_app: bool) -> Iterator[str]:
-    """Serve all routes of a service that has a public URL."""
     world = World(folder, token=token, public_url=PUBLIC)
     app = GitHubSettings(app_id="1", private_key=Secret("k"), client_id="x", client_secret=Secret("y"))
     github = app if has_app else GitHubSettings(token=Secret("t" * 9))
@@ -61,36 +57,19 @@ def documented() -> str:
     return str(found)
 
 
-def make_certificate(folder: Path) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "plangate.example.com")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("plangate.example.com")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    (folder / "public.pem").write_bytes(certificate.public_bytes(pem))
-    plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    (folder / "public.key").write_bytes(key.private_bytes(pem, *plain))
-
-
 @contextmanager
 def nginx(folder: Path, base: str, text: str) -> Iterator[int]:
     """Run nginx with a configuration, whose two ports and two files alone are those of the test; yield its port."""
     program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         pytest.skip("nginx is not installed; on Debian: sudo apt-get install nginx-light")
-    make_certificate(folder)
+    cert, key = certificates(folder, ("plangate.example.com",))
     port = free_port()
     ours = {
         "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
         "http://127.0.0.1:8000": base,
-        "/etc/ssl/plangate.example.com.pem": str(folder / "public.pem"),
-        "/etc/ssl/plangate.example.com.key": str(folder / "public.key"),
+        "/etc/ssl/plangate.example.com.pem": str(cert),
+        "/etc/ssl/plangate.example.com.key": str(key),
     }
     for theirs, our in ours.items():
         assert theirs in text
@@ -119,8 +98,7 @@ def nginx(folder: Path, base: str, text: str) -> Iterator[int]:
 def ask(
     folder: Path, port: int, path: str, given: Mapping[str, str] | None = None, content: bytes | None = None
 ) -> Answer:
-    """Ask for an address of the public name, over TLS, as anybody on the internet does."""
-    trust = ssl.create_default_context(cafile=folder / "public.pem")
+    trust = ssl.create_default_context(cafile=folder / "cert.pem")
     trust.check_hostname = False
     connection = http.client.HTTPSConnection("127.0.0.1", port, context=trust, timeout=20)
     try:

@@ -1,13 +1,11 @@
 """Slow clients: each is cut off, and none of them keeps a delivery out."""
 
 import asyncio
-import os
 import resource
 import select
-import signal
 import socket
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -19,7 +17,7 @@ import pytest
 from bot.service.service import Service
 from tests.service.ground import Host, call, deliver, settings
 from tests.stories.ground import until
-from webhooks.app import bind_listener, run
+from tests.webhooks.api_ground import serving
 from webhooks.client_limits import BoundedProtocol, ClientLimits, Clients, JoinedWrites
 
 HALF_HEAD = b"POST /webhooks/github HTTP/1.1\r\nHost: x\r\n"
@@ -29,22 +27,11 @@ LATE_HEAD = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /healthz HTTP/1.1\r\n"
 SHORT = ClientLimits(head_seconds=0.3, request_seconds=0.3)
 
 
-@asynccontextmanager
-async def serving(folder: Path, limits: ClientLimits) -> AsyncIterator[str]:
-    """Serve as `plangate serve` does."""
-    service = Service(settings(folder), Host(), worker=False)
-    with bind_listener("127.0.0.1", 0) as listener:
-        serving = asyncio.create_task(run(service, listener, limits))
-        await asyncio.sleep(0)
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)
-            await serving
+def bounded(folder: Path, limits: ClientLimits) -> AbstractAsyncContextManager[str]:
+    return serving(Service(settings(folder), Host(), worker=False), limits)
 
 
 def connected(base: str, count: int, text: bytes) -> list[socket.socket]:
-    """Open connections that send no more than this."""
     where = urlsplit(base)
     made = [socket.create_connection((where.hostname or "", where.port or 0), timeout=20) for _ in range(count)]
     for each in made:
@@ -71,7 +58,7 @@ def is_answered(base: str) -> bool:
 @pytest.mark.req("W1a")
 @pytest.mark.parametrize("text", (b"", HALF_HEAD, HALF_BODY, UNREAD_BODY, LATE_HEAD))
 async def test_who_does_not_come_to_an_end_is_cut_off(tmp_path: Path, text: bytes) -> None:
-    async with serving(tmp_path, SHORT) as base:
+    async with bounded(tmp_path, SHORT) as base:
         (client,) = await asyncio.to_thread(connected, base, 1, text)
         with client, suppress(OSError):
             for _ in range(200):
@@ -95,7 +82,7 @@ ENDLESS = (
 @pytest.mark.req("W1a")
 @pytest.mark.parametrize(("start", "more"), ENDLESS)
 async def test_what_is_kept_for_a_request_is_bounded(tmp_path: Path, start: bytes, more: bytes) -> None:
-    async with serving(tmp_path, ClientLimits()) as base:
+    async with bounded(tmp_path, ClientLimits()) as base:
         (client,) = await asyncio.to_thread(connected, base, 1, start)
         with client:
             client.settimeout(20)
@@ -129,7 +116,7 @@ async def test_what_is_kept_for_a_request_is_bounded(tmp_path: Path, start: byte
     ),
 )
 async def test_what_proxies_could_read_otherwise_is_refused(tmp_path: Path, head: bytes) -> None:
-    async with serving(tmp_path, ClientLimits()) as base:
+    async with bounded(tmp_path, ClientLimits()) as base:
         (client,) = await asyncio.to_thread(connected, base, 1, head)
         with client, client.makefile("rb") as answers:
             assert (await asyncio.to_thread(answers.read)).startswith(b"HTTP/1.1 400 ")
@@ -138,7 +125,7 @@ async def test_what_proxies_could_read_otherwise_is_refused(tmp_path: Path, head
 @pytest.mark.req("W1a")
 async def test_the_oldest_slow_clients_make_room_for_a_delivery(tmp_path: Path) -> None:
     limits = ClientLimits(head_seconds=60, request_seconds=60, connections=8)
-    async with serving(tmp_path, limits) as base:
+    async with bounded(tmp_path, limits) as base:
         clients = await asyncio.to_thread(connected, base, 4, HALF_HEAD)
         clients += await asyncio.to_thread(connected, base, 4, HALF_BODY)
         for number in range(1, 4):
@@ -154,7 +141,7 @@ async def test_the_oldest_slow_clients_make_room_for_a_delivery(tmp_path: Path) 
 @pytest.mark.req("W1a")
 async def test_deliveries_come_through_two_thousand_slow_clients(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-    async with serving(tmp_path, ClientLimits()) as base:
+    async with bounded(tmp_path, ClientLimits()) as base:
         clients: list[socket.socket] = []
         for number in range(1, 21):
             clients += await asyncio.to_thread(connected, base, 100, HALF_HEAD if number % 2 else HALF_BODY)

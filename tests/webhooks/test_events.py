@@ -6,7 +6,7 @@ import random
 import signal
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,8 +16,7 @@ import pytest
 from bot.service.overview.recorder import LOOK_SECONDS
 from tests.core.journal_histories import histories
 from tests.stories.ground import until
-from tests.webhooks.api_ground import TOKEN, World, as_operator, place, request
-from webhooks.app import bind_listener, run
+from tests.webhooks.api_ground import TOKEN, World, as_operator, place, request, serving
 from webhooks.client_limits import ClientLimits
 from webhooks.event_stream import Streams
 
@@ -25,18 +24,8 @@ EVENTS = "/api/threads/octo/hello/1/events"
 (ENTRIES,) = histories(1, 25)
 
 
-@asynccontextmanager
-async def serving(world: World, limits: ClientLimits | None = None) -> AsyncIterator[str]:
-    """Serve in this event loop, as `plangate serve` does."""
-    with bind_listener("127.0.0.1", 0) as listener:
-        bounds, stop = limits or ClientLimits(), world.streams.end
-        serving = asyncio.create_task(run(world.service, listener, bounds, stopping=stop, further=(world.routes,)))
-        await asyncio.sleep(0)
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)
-            await serving
+def streaming(world: World, limits: ClientLimits | None = None) -> AbstractAsyncContextManager[str]:
+    return serving(world.service, limits or ClientLimits(), world.routes, stopping=world.streams.end)
 
 
 class Stream:
@@ -87,7 +76,7 @@ async def connected(base: str, last: int | None = None, receive_buffer: int = 0)
 async def test_an_append_reaches_the_stream_at_once_without_asking_github(tmp_path: Path) -> None:
     world = World(tmp_path)
     await world.append(1, ENTRIES[:3])
-    async with serving(world) as base, connected(base) as stream:
+    async with streaming(world) as base, connected(base) as stream:
         assert await stream.ids(3) == [1, 2, 3]
         reads = world.journal.reads
         for n in range(3, 9):
@@ -105,7 +94,7 @@ async def test_twenty_cut_connections_miss_and_repeat_nothing(tmp_path: Path) ->
             await world.append(1, ENTRIES[n : n + 1])
             await asyncio.sleep(0)
 
-    async with serving(world) as base:
+    async with streaming(world) as base:
         writing = asyncio.create_task(write())
         for _ in range(20):
             async with connected(base, got[-1] if got else None) as stream:
@@ -120,7 +109,7 @@ async def test_what_another_process_appends_is_found_at_the_next_reading(tmp_pat
     world = World(tmp_path)
     await world.append(1, ENTRIES[:1])
     world.journal.reads = 0
-    async with serving(world) as base, connected(base) as stream:
+    async with streaming(world) as base, connected(base) as stream:
         assert await stream.next_id() == 1
         await world.journal.write(ENTRIES[1:3])
         world.clock.turn(LOOK_SECONDS)
@@ -133,7 +122,7 @@ async def test_what_another_process_appends_is_found_at_the_next_reading(tmp_pat
 async def test_a_stream_tells_of_a_journal_that_was_set_back_and_goes_on(tmp_path: Path) -> None:
     world = World(tmp_path)
     await world.append(1, ENTRIES[:5])
-    async with serving(world) as base, connected(base, last=9) as stream:
+    async with streaming(world) as base, connected(base, last=9) as stream:
         assert await stream.next_id() == 5
         await world.append(1, ENTRIES[5:6])
         assert await stream.next_id() == 6
@@ -142,7 +131,7 @@ async def test_a_stream_tells_of_a_journal_that_was_set_back_and_goes_on(tmp_pat
 async def test_streams_are_bounded(tmp_path: Path) -> None:
     world = World(tmp_path, streams=Streams(most=2))
     await world.append(1, ENTRIES[:1])
-    async with serving(world) as base:
+    async with streaming(world) as base:
         async with connected(base) as first, connected(base) as second:
             await first.next_id(), await second.next_id()
             refused = await asyncio.to_thread(request, base, "GET", EVENTS, as_operator())
@@ -156,7 +145,7 @@ async def test_streams_are_bounded(tmp_path: Path) -> None:
 async def test_a_stream_outlasts_the_time_for_requests(tmp_path: Path) -> None:
     world = World(tmp_path, streams=Streams(seconds=1.0))
     await world.append(1, ENTRIES[:1])
-    async with serving(world, ClientLimits(request_seconds=0.2)) as base, connected(base) as stream:
+    async with streaming(world, ClientLimits(request_seconds=0.2)) as base, connected(base) as stream:
         assert await stream.next_id() == 1
         await asyncio.sleep(0.4)
         await world.append(1, ENTRIES[1:2])
@@ -169,7 +158,7 @@ async def test_a_stream_outlasts_the_time_for_requests(tmp_path: Path) -> None:
 async def test_a_service_that_ends_ends_its_streams_between_two_events(tmp_path: Path) -> None:
     world = World(tmp_path)
     await world.append(1, ENTRIES[:1])
-    async with serving(world) as base, connected(base) as stream:
+    async with streaming(world) as base, connected(base) as stream:
         assert await stream.next_id() == 1
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(stream.reader.readuntil(b"\r\n0\r\n\r\n"), 20)
@@ -179,7 +168,7 @@ async def test_a_slow_reader_is_cut_off(tmp_path: Path) -> None:
     world = World(tmp_path, streams=Streams(send_seconds=0.2))
     await world.append(1, ENTRIES[:1])
     large = replace(ENTRIES[0], body=ENTRIES[0].body | {"text": "x" * 400_000})
-    async with serving(world) as base, connected(base, receive_buffer=4096) as stream:
+    async with streaming(world) as base, connected(base, receive_buffer=4096) as stream:
         assert await stream.next_id() == 1
         while world.streams.count:
             await world.append(1, [replace(large, kind="heard", body=_heard(large.body))])

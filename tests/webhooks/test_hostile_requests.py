@@ -7,7 +7,6 @@ import random
 import re
 import shutil
 from collections.abc import Iterator
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,13 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from bot.clock import SystemClock
-from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.service.service import Service
-from bot.service.viewers import SignIn
 from bot.testing.host import host_application
 from tests.github.test_deliveries import examples
 from tests.service.ground import Host, call, headers, payload, settings
-from tests.webhooks.api_ground import World, request
+from tests.webhooks.api_ground import World, machine_pages, request
 from webhooks.app import application
 from webhooks.dashboard.pages import FOR_PROGRAMS, HEADERS
-from webhooks.dashboard.service_pages import add_dashboard
 from webhooks.delivery_route import Bounds
 from webhooks.event_stream import Streams
 
@@ -42,10 +37,7 @@ def cursor(*place: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
 
 
-EDGES = (
-    cursor("0001-01-01T00:00:00+23:59", 1, 1),
-    cursor("9999-12-31T23:59:59-23:59", 1, 1),
-)
+EDGES = (cursor("0001-01-01T00:00:00+23:59", 1, 1), cursor("9999-12-31T23:59:59-23:59", 1, 1))
 """Cursors with times that UTC does not have."""
 CURSORS = (
     *EDGES,
@@ -99,10 +91,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder, apps = tmp_path_factory.mktemp("hostile"), list[FastAPI]()
     world = World(folder, token="", streams=Streams(seconds=0.02))
     asyncio.run(world.fill(2))
-    given = Settings(data_dir=folder, github=GitHubSettings(token=Secret("t" * 40)))
-    pages = partial(
-        add_dashboard, reading=world.overview, sign_in=SignIn(given, SystemClock()), streams=Streams(seconds=0.02)
-    )
+    pages = machine_pages(world, folder)
     with host_application(application(world.service, Bounds(), world.routes, pages, apps.append)) as base:
         yield Served(base, apps[0])
 
@@ -160,9 +149,7 @@ def test_a_fault_keeps_the_headers_and_is_a_page_for_people_and_a_problem_for_pr
         async def broken() -> None:
             raise ZeroDivisionError("a secret detail")
 
-    given = Settings(data_dir=tmp_path, github=GitHubSettings(token=Secret("t" * 40)))
-    sign_in = SignIn(given, SystemClock())
-    pages = partial(add_dashboard, reading=world.overview, sign_in=sign_in, streams=world.streams)
+    pages = machine_pages(world, tmp_path)
     with host_application(application(world.service, Bounds(), world.routes, pages, broken)) as base:
         page, problem = (request(base, "GET", path) for path in ("/broken", "/api/broken"))
         elsewhere = request(base, "GET", "/broken", {"Via": "1.1 proxy"})
@@ -186,7 +173,6 @@ def bodies() -> list[tuple[str, bytes]]:
 
 
 def mutate(body: bytes, chance: random.Random) -> bytes:
-    """Return a body with a few changes: to its values, or to its bytes."""
     if chance.random() < 0.25:
         return _mutate_bytes(body, chance)
     value = json.loads(body)

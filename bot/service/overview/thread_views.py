@@ -38,7 +38,7 @@ def plan_versions(steps: Sequence[JournalStep]) -> tuple[PlanVersion, ...]:
                 versions = _decide(versions, "", "replaced")
                 estimate = step.event.estimate if isinstance(step.event, Planned) else ""
                 plan = replace(step.event.plan, estimate=estimate)
-                versions.append(_version(plan, step.after.gate.digest or "", step.entry.at))
+                versions.append(plan_version(plan, step.after.gate.digest or "", step.entry.at))
             case Requested():
                 versions = _decide(versions, "", "replaced")
             case Proposed():
@@ -74,7 +74,8 @@ def _with_evidence(digest: str, decision: str, opinion: CountedOpinion) -> Appro
     return ApprovalView(digest, opinion.actor.login, role, opinion.way, decision, opinion.at)
 
 
-def _version(plan: PlanDocument, digest: str, at: datetime) -> PlanVersion:
+def plan_version(plan: PlanDocument, digest: str, at: datetime) -> PlanVersion:
+    """Return a plan that was just made: it is not shown, and nobody has decided on it."""
     contract = plan.contract
     return PlanVersion(
         version=plan.plan,

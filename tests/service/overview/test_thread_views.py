@@ -98,6 +98,8 @@ def test_a_view_is_redacted_at_any_depth_except_words_of_closed_sets() -> None:
     assert shown.summary.title == "Rotate [redacted: PASSWORD]"
     assert shown == replace(detail, summary=replace(detail.summary, title=shown.summary.title))
     assert shown.summary.stage is detail.summary.stage
+    with pytest.raises(TypeError, match="would not be redacted"):
+        redact_view((object(),), Redactor())
 
 
 def test_the_row_of_the_list_is_the_one_that_the_detail_has() -> None:

@@ -111,7 +111,6 @@ class Site:
         self._posted.clear()
 
     def comments(self) -> list[Comment]:
-        """List the comments of people on all threads of GitHub."""
         return list(self.github.world.comments.values())
 
 
@@ -153,7 +152,6 @@ def running(folder: Path, *, public_url: str = "", has_app: bool = True, host: s
 
 
 def settings(github: SimulatedGitHub, folder: Path, public_url: str = "") -> Settings:
-    """Return the settings of a service that people can sign in to."""
     app = github.app
     reached = GitHubSettings(
         github.api_url,
@@ -170,7 +168,6 @@ def settings(github: SimulatedGitHub, folder: Path, public_url: str = "") -> Set
 
 
 def query_of(url: str) -> dict[str, str]:
-    """Return the query of an address."""
     return {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
 
 

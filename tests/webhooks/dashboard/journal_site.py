@@ -1,12 +1,9 @@
-"""A dashboard and an API over journals in memory, for this machine alone, and a proxy that cuts connections."""
+"""A dashboard and an API over journals in memory, for this machine alone."""
 
-import socket
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import requests
 from fastapi import FastAPI
@@ -61,45 +58,3 @@ def journal_site(
     with host_application(app) as base:
         site.base = base
         yield site
-
-
-class CuttingProxy:
-    """Passes bytes to a server on this machine until `cut` breaks every connection."""
-
-    def __init__(self, base: str) -> None:
-        self._port = urlsplit(base).port or 0
-        self._open: set[socket.socket] = set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.base = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def cut(self) -> None:
-        """Break every connection."""
-        for each in tuple(self._open):
-            self._break(each)
-
-    def close(self) -> None:
-        self._listener.close()
-        self.cut()
-
-    def _break(self, each: socket.socket) -> None:
-        self._open.discard(each)
-        with suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._listener.accept()
-                far = socket.create_connection(("127.0.0.1", self._port))
-                self._open |= {near, far}
-                for source, target in ((near, far), (far, near)):
-                    threading.Thread(target=self._pump, args=(source, target), daemon=True).start()
-
-    def _pump(self, source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):
-            while piece := source.recv(65_536):
-                target.sendall(piece)
-        self._break(source)
-        self._break(target)
-        source.close()

@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self, cast
 
-from bot.core.comment import plan_text
 from bot.core.errors import Refused, Transient
 from bot.core.gate import Stage
 from bot.core.maintenance import TaskFinding
@@ -22,6 +21,7 @@ from bot.github.pace import ReportedLimit
 from bot.service.overview.overview import Overview
 from bot.service.overview.recorder import Announcements, Recorder
 from bot.service.overview.thread_index import FileIndex, ThreadPage, ThreadQuery
+from bot.service.overview.thread_views import plan_version
 from bot.service.overview.transcript_views import TranscriptPage, transcript_page
 from bot.service.overview.views import (
     AgentNode,
@@ -78,25 +78,10 @@ def plan(version: int, markdown: str, decision: str = "", at: datetime = NOW, ex
         expires=at + timedelta(days=7),
         estimate=extra or "$0.40",
     )
-    return PlanVersion(
-        version=version,
-        digest=digest_of(markdown),
-        at=at - timedelta(minutes=30 - 10 * version),
-        text=plan_text(document).replace(document.short_digest, digest_of(markdown)[:SHORT_DIGEST]),
-        markdown=markdown,
-        tier=document.tier,
-        base=document.base,
-        scope=document.contract.scope,
-        commands=document.contract.commands,
-        hosts=document.contract.hosts,
-        dependencies=document.contract.dependencies,
-        budget_usd=document.budget_usd,
-        estimate=document.estimate,
-        expires=document.expires,
-        changed=document.changed,
-        url="https://github.example/parcel/shop/issues/12#issuecomment-1",
-        decision=decision,
-    )
+    digest = digest_of(markdown)
+    made = plan_version(document, digest, at - timedelta(minutes=30 - 10 * version))
+    shown = made.text.replace(document.short_digest, digest[:SHORT_DIGEST])
+    return replace(made, text=shown, url=f"https://github.example/{HOME}/issues/12#issuecomment-1", decision=decision)
 
 
 def summary(number: int, title: str, stage: Stage, waits: WaitsFor, **changes: object) -> ThreadSummary:
@@ -209,7 +194,6 @@ def every_thread() -> list[ThreadDetail]:
 
 
 def every_transcript() -> dict[tuple[str, int], dict[str, Sequence[Line]]]:
-    """Return transcripts of two threads, one in each repository."""
     began = NOW - timedelta(minutes=20)
     helper = Recorded("work-1-a1", began, "code")
     helper.answer(text("Added."))
@@ -263,7 +247,6 @@ class Recorded:
 
 
 def work_session(at: datetime) -> Sequence[Line]:
-    """Return the transcript of a session that works."""
     made = Recorded("work-1", at)
     made.given(text(BRIEF))
     made.answer(
@@ -289,7 +272,6 @@ def work_session(at: datetime) -> Sequence[Line]:
 
 
 def long_session(at: datetime, steps: int = 45) -> Sequence[Line]:
-    """Return a transcript of several pages."""
     made = Recorded("plan-1", at, "plan")
     made.given(text(BRIEF))
     for number in range(1, steps + 1):
@@ -299,7 +281,6 @@ def long_session(at: datetime, steps: int = 45) -> Sequence[Line]:
 
 
 def every_sent_delivery(ids: dict[str, int]) -> list[tuple[DeliveryAttempt, ...]]:
-    """Return deliveries of both repositories, and one of none."""
     rows = (
         (61, "issue_comment", "created", HOME, 40, 202, "OK", 1),
         (60, "issues", "opened", OTHER, 240, 202, "OK", 1),

@@ -45,7 +45,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def opened(site: Site, browser: Any, login: str = "maya", **how: Any) -> Any:
-    """Return a page with a person signed in."""
     context = browser.new_context(**how)
     for cookie in http.cookiejar.CookieJar.__iter__(site.browser(login).cookies):
         context.add_cookies([{"name": cookie.name, "value": cookie.value, "url": site.base}])

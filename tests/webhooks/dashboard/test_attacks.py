@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bot.service.overview.views import TimelineEntry
 from tests.testing.github.page_ground import EVERYTHING, PAYLOADS
-from tests.webhooks.dashboard.ground import HIDDEN, THREAD, Page, Site
+from tests.webhooks.dashboard.ground import THREAD, Page, Site
 from tests.webhooks.dashboard.samples import CHECKS, HOME, OTHER, plan
 from webhooks.access import Problem
 from webhooks.dashboard.service_pages import GATHER_SECONDS, LOOK_SECONDS
@@ -71,18 +71,6 @@ def test_no_page_may_be_framed_run_foreign_scripts_be_stored_or_sniffed(site: Si
 
 @pytest.mark.req("W5")
 @pytest.mark.parametrize("login", ("maya", "rita", "eve"))
-def test_a_thread_of_another_repository_answers_as_one_that_does_not_exist(site: Site, login: str) -> None:
-    hidden, missing = site.get(HIDDEN, login), site.get("/threads/parcel/nothing/7", login)
-    assert hidden.status == missing.status == 404
-    assert hidden.html == missing.html
-    assert set(hidden.answer.headers) == set(missing.answer.headers)
-    live = [site.get(f"/live/{each}", login).status for each in ("parcel/vault/7", "parcel/nothing/7")]
-    assert live == [404, 404]
-    assert OTHER not in site.reading.read
-
-
-@pytest.mark.req("W5")
-@pytest.mark.parametrize("login", ("maya", "eve"))
 def test_nothing_differs_where_nothing_may_be_seen(site: Site, login: str) -> None:
     """Every way to a thread: status, body, headers, and the requests that GitHub gets are those of no thread at all."""
     token = next(str(each["value"]) for each in site.get("/", login).tags("input") if each.get("name") == "token")
@@ -185,8 +173,6 @@ SITE_PATHS = st.builds(
 
 
 def check_pairs(site: Site, count: int) -> None:
-    """Compare what people get for random spellings of paths with what they may see."""
-
     @settings(max_examples=count, derandomize=True, deadline=None, database=None)
     @given(st.sampled_from(sorted(VIEWERS)), SITE_PATHS)
     def check(login: str, path: str) -> None:

@@ -2,7 +2,6 @@
 
 import html
 import http.cookiejar
-import random
 import statistics
 import time
 from collections.abc import Iterator
@@ -21,8 +20,8 @@ from bot.core.moves import Entry
 from bot.service.overview.views import WaitsFor
 from bot.testing.host import serve_routes
 from tests.core.journal_histories import histories
-from tests.webhooks.dashboard.ground import HIDDEN, THREAD, Site
-from tests.webhooks.dashboard.journal_site import CuttingProxy, JournalSite, journal_site
+from tests.webhooks.dashboard.ground import THREAD, Site
+from tests.webhooks.dashboard.journal_site import JournalSite, journal_site
 from tests.webhooks.dashboard.samples import FIRST, NOW, SECOND, Recorded, digest_of, plan, text, work_session
 
 pytestmark = pytest.mark.long
@@ -30,7 +29,6 @@ pytestmark = pytest.mark.long
 
 @contextmanager
 def opened(browser: Any, **how: Any) -> Iterator[Any]:
-    """Yield an empty page in a context of its own."""
     context = browser.new_context(**how)
     page = context.new_page()
     page.set_default_timeout(20_000)
@@ -50,7 +48,6 @@ def page(site: Site, browser: Any) -> Iterator[Any]:
 
 
 def sign_in(page: Any, site: Site, login: str, path: str = "/") -> None:
-    """Go somewhere, and sign in on the way as a person does."""
     page.goto(site.base + path)
     page.get_by_role("link", name="Sign in with GitHub").click()
     page.get_by_label("You are").select_option(login)
@@ -102,24 +99,6 @@ def test_an_open_transcript_grows_and_keeps_what_was_unfolded(page: Any, site: S
     page.get_by_text("One more thing: the changelog.").wait_for()
     assert page.get_by_text("The comparison is wrong at the boundary.").is_visible()
     assert page.locator(".steps > li").count() == 6
-
-
-def test_the_stop_button_posts_the_command(page: Any, site: Site) -> None:
-    sign_in(page, site, "will", "/threads/parcel/shop/2")
-    page.get_by_role("button", name="Stop").click()
-    page.get_by_role("alert").filter(has_text="Your stop was posted").wait_for()
-    assert site.comments()[0].text.body.startswith("@plangate stop\n")
-
-
-@pytest.mark.req("W5")
-def test_who_has_no_role_sees_an_empty_list_and_the_page_of_any_wrong_address(page: Any, site: Site) -> None:
-    sign_in(page, site, "eve")
-    page.get_by_text("Nothing waits for you").wait_for()
-    texts = []
-    for path in (HIDDEN, THREAD, "/threads/no/where/1"):
-        page.goto(site.base + path)
-        texts.append(page.inner_text("main"))
-    assert len(set(texts)) == 1
 
 
 def test_reading_searching_rejecting_and_signing_out_need_no_scripts(site: Site, browser: Any) -> None:
@@ -178,7 +157,6 @@ def other_site(content: str) -> Iterator[str]:
 
 @pytest.fixture
 def mayas(site: Site, browser: Any) -> Iterator[Any]:
-    """A page in which Maya is signed in."""
     with opened(browser) as made:
         for cookie in http.cookiejar.CookieJar.__iter__(site.browser("maya").cookies):
             one = {"name": cookie.name, "value": cookie.value, "url": site.base, "sameSite": "Lax"}
@@ -246,17 +224,7 @@ def test_another_sites_script_reads_and_posts_nothing_with_the_sessions_cookie(
     assert site.comments() == []
 
 
-CUTS = 20
 TALK = "/threads/octo/hello/1"
-COLLECT = """() => {
-    window.entries = []; window.states = []; window.opened = { journal: 0, live: 0 };
-    window.journal = new EventSource("/api/threads/octo/hello/1/events?after=1");
-    journal.addEventListener("entry", (event) => entries.push(Number(event.lastEventId)));
-    window.live = new EventSource("/live/octo/hello/1?seen=" + document.body.dataset.state);
-    live.addEventListener("moved", (event) => states.push(event.lastEventId));
-    for (const name of ["journal", "live"]) window[name].onopen = () => { opened[name] += 1; };
-}"""
-ARE_OPEN = "(times) => opened.journal >= times && opened.live >= times"
 
 
 def talk(number: int) -> list[Entry]:
@@ -273,37 +241,6 @@ def talks(tmp_path: Path) -> Iterator[JournalSite]:
         for number in (1, 2, 3):
             made.append(number)
         yield made
-
-
-@pytest.mark.timeout(180)
-def test_twenty_cuts_of_an_open_page_miss_and_repeat_nothing(talks: JournalSite, page: Any) -> None:
-    chance, proxy, total = random.Random(7), CuttingProxy(talks.base), 1
-    page.goto(proxy.base + TALK)
-    page.evaluate(COLLECT)
-    for times in range(1, CUTS + 1):
-        page.wait_for_function(ARE_OPEN, arg=times)
-        for moment in range(3):
-            count = chance.randint(0, 1)
-            talks.append(1, count)
-            total += count
-            if moment == 1:
-                proxy.cut()
-    page.wait_for_function(ARE_OPEN, arg=CUTS + 1)
-    talks.append(1)
-    total += 1
-    page.wait_for_function(f"() => entries.at(-1) === {total}")
-    page.wait_for_function(f"() => document.querySelectorAll('.timeline li').length === {total}")
-    page.wait_for_function("() => states.at(-1) === document.body.dataset.state")
-    entries, states = page.evaluate("() => [entries, states]")
-    assert entries == list(range(2, total + 1))
-    assert len(set(states)) == len(states) > CUTS / 2
-    assert f'data-state="{states[-1]}"' in talks.get(TALK)
-    shown = page.eval_on_selector_all(".timeline li p:first-child", "found => found.map(each => each.textContent)")
-    page.goto(talks.base + TALK)
-    assert shown == page.eval_on_selector_all(
-        ".timeline li p:first-child", "found => found.map(each => each.textContent)"
-    )
-    proxy.close()
 
 
 def test_how_soon_an_entry_is_on_the_page(talks: JournalSite, page: Any, capsys: pytest.CaptureFixture[str]) -> None:

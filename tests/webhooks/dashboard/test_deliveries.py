@@ -10,7 +10,6 @@ PATH = "/deliveries"
 
 
 def form_for(site: Site, attempt: int, login: str = "ada") -> dict[str, str]:
-    """Return what the button of an attempt sends."""
     token = next(str(each["value"]) for each in site.get(PATH, login).tags("input") if each.get("name") == "token")
     return {"token": token, "attempt": str(attempt)}
 

@@ -101,7 +101,6 @@ def used(entry: Entry) -> int:
 
 
 def check_list(site: JournalSite, threads: Sequence[Raw]) -> None:
-    """The totals of each group of stages, and every row of every page."""
     stages = Counter(str(each.thread.stage) for each in threads)
     path, rows = "/threads", {}
     while path:
@@ -119,7 +118,6 @@ def check_list(site: JournalSite, threads: Sequence[Raw]) -> None:
 
 
 def check_waiting(site: JournalSite, threads: Sequence[Raw]) -> None:
-    """What waits for people, by kind: the whole number, however many rows are shown."""
     page, stages = site.get("/"), Counter(each.thread.stage for each in threads)
     shown = dict(re.findall(r'<h2 id="[\w-]+">([^<]+) <span class="count">(\d+)', page))
     working = sum(stages[Stage(each)] for each in ("planning", "proposing", "executing", "publishing"))
@@ -128,7 +126,6 @@ def check_waiting(site: JournalSite, threads: Sequence[Raw]) -> None:
 
 
 def check_thread(site: JournalSite, raw: Raw) -> None:
-    """Cost, tokens, timeline, plan versions, decisions, and what each session cost and used."""
     page = unescape(site.get(f"/threads/{raw.repository}/{raw.at.number}"))
     assert re.search(r'<h2>Cost</h2><p class="big number">([^<]+)<', page)[1] == money(raw.cost)  # type: ignore[index]
     spoken, said = (sum(int(each.body.get(f"tokens_{way}", 0)) for each in raw.entries) for way in ("input", "output"))
@@ -153,7 +150,6 @@ def check_thread(site: JournalSite, raw: Raw) -> None:
 
 
 def check_costs(site: JournalSite, threads: Sequence[Raw], days: int) -> None:
-    """The costs by day, repository, and model of a period, and their totals."""
     page, first = unescape(site.get(f"/costs?days={days}")), NOW.date() - timedelta(days=days - 1)
     counted = [(raw, each) for raw in threads for each in raw.entries if each.at.date() >= first]
     costs = [(raw, each, each.body["cost_usd"]) for raw, each in counted if "cost_usd" in each.body]
@@ -175,7 +171,6 @@ def check_costs(site: JournalSite, threads: Sequence[Raw], days: int) -> None:
 
 
 def table(page: str, name: str, *, cell: int = 2) -> Mapping[str, str]:
-    """Return one column of a table of costs, by the names in its first one."""
     section = page[page.index(f'aria-labelledby="{name}"') :].split("</section>", maxsplit=1)[0]
     number = r'<td class="number">([^<]+)</td>'
     rows = re.findall(rf"<bdi>([^<]+)</bdi>.*?{number}{number}", section, re.S)
@@ -183,7 +178,6 @@ def table(page: str, name: str, *, cell: int = 2) -> Mapping[str, str]:
 
 
 def check_pages(folder: Path, count: int, length: int) -> None:
-    """Compare every page over that many threads."""
     made = enumerate(histories(count, length), start=1)
     threads = [Raw(address(n, n // 7 + 1), with_tokens(entries, n % 9)) for n, entries in made]
     with journal_site(folder, clock=TurnedClock(NOW)) as site:
@@ -222,3 +216,10 @@ def test_the_newest_fifty_requests_of_a_person_are_shown_with_the_number_of_all(
         assert f'ended early <span class="count">{shown}<' in page
         assert page.count('<li class="row">') == min(count, USUAL_ROWS)
         assert ("All are in the list." in page) == (count > USUAL_ROWS)
+
+
+def test_a_task_shows_its_newest_occurrence_first_and_the_titles_of_rejected_findings(site: Site) -> None:
+    page = site.get("/maintenance").html
+    places = [page.index(outcome) for outcome in ("pull request #19", "nothing to do", "skipped: a plan of the task")]
+    assert places == sorted(places)
+    assert "Rejected findings: <bdi>Retry the cart test</bdi>" in page

@@ -86,21 +86,18 @@ VARIANTS: Final = [("", FULL), *changed_values(FULL, "")]
 
 
 def entries_of(plan: PlanDocument) -> list[Entry]:
-    """Return the journal of a thread on which a plan waits."""
     planned = Planned(plan=plan, digest=plan.digest, estimate=plan.estimate, ask=1)
     events: tuple[JournalEvent, ...] = (REQUESTED, planned, Proposed(shown="c1", digest=plan.digest, ask=2))
     return [Entry(n, NOW, event.kind, encode(event)) for n, event in enumerate(events, start=1)]
 
 
 async def printed(plan: PlanDocument) -> str:
-    """Return what the terminal prints of a plan."""
     out = io.StringIO()
     await Terminal("Fix it.", SystemClock(), out, dry_run=True).propose(plan, 1)
     return out.getvalue()
 
 
 def replayed(plan: PlanDocument, folder: Path) -> str:
-    """Return what `replay` prints of a journal."""
     path, out = folder / "journal.jsonl", io.StringIO()
     bodies = [(entry.kind, entry.body) for entry in entries_of(plan)]
     path.write_bytes(b"\n".join(Chain(RepositoryId(1), ThreadNumber(1), b"k" * 32).extend((), NOW, bodies)) + b"\n")
@@ -109,7 +106,6 @@ def replayed(plan: PlanDocument, folder: Path) -> str:
 
 
 async def offline(plan: PlanDocument, folder: Path) -> dict[str, str]:
-    """Return what each surface without a service shows of a plan."""
     origin = PullOrigin(("will",), Verdict(VerdictOutcome.APPROVED), NOW)
     notification = Notification(place(1), entries_of(plan)).payload("https://github.example")["data"]
     return {
@@ -122,7 +118,6 @@ async def offline(plan: PlanDocument, folder: Path) -> dict[str, str]:
 
 
 def online(site: JournalSite, number: int) -> dict[str, str]:
-    """Return what each surface of a service shows of the plan of a thread."""
     out, client = io.StringIO(), ServiceClient(site.base, Secret(""))
     print_thread(client, f"octo/hello#{number}", out, as_json=False)
     page = site.get(f"/threads/octo/hello/{number}")
@@ -146,7 +141,6 @@ def without_digest(text: str, plan: PlanDocument) -> str:
 
 
 async def check_variants(folder: Path, variants: Sequence[tuple[str, PlanDocument]], *, with_service: bool) -> None:
-    """Compare what is shown of each plan with what is shown of the whole one, which is the first."""
     with journal_site(folder, [entries_of(plan) for _, plan in variants]) as site:
         whole: dict[str, str] = {}
         for number, (path, plan) in enumerate(variants, start=1):

@@ -98,8 +98,6 @@ def test_letters_that_stand_elsewhere_do_not_hide_what_is_left_out(left_out: str
 
 
 def check_letters(count: int) -> None:
-    """Compare the letters of random texts with those that are shown, without tags that only fold."""
-
     @settings(max_examples=count, derandomize=count < 100, deadline=None, database=None)
     @given(PIECES)
     def check(text: str) -> None:

@@ -38,7 +38,6 @@ def begun(site: Site, back: str = "/", login: str = "maya") -> tuple[requests.Se
 
 
 def exchanges(site: Site) -> int:
-    """Return how often GitHub was asked for a token."""
     return sum(each.path == "/login/oauth/access_token" for each in site.github.requests)
 
 

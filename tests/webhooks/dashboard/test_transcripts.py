@@ -64,9 +64,9 @@ def test_pages_hold_every_step_once_and_an_unknown_page_is_the_nearest_one(site:
 
 
 def test_the_stream_of_a_transcript_tells_only_who_has_an_older_state(site: Site) -> None:
-    def first_event(seen: str) -> str:
+    def first_event(seen: str, **headers: str) -> str:
         url = f"{site.base}/live{WORK.removeprefix('/threads')}?seen={seen}"
-        with site.browser("maya").get(url, stream=True, timeout=20) as answer:
+        with site.browser("maya").get(url, headers=headers, stream=True, timeout=20) as answer:
             lines = (line for line in map(bytes.decode, answer.iter_lines()) if line and not line.startswith("retry"))
             return str(next(lines))
 
@@ -78,6 +78,8 @@ def test_the_stream_of_a_transcript_tells_only_who_has_an_older_state(site: Site
     assert first_event(old) == ": alive"
     site.reading.lines[HOME, 2]["work-1"] = [*work_session(NOW), *work_session(NOW)[-1:]]
     assert first_event(old) == f"id: {state()}" != f"id: {old}"
+    assert first_event(old, **{"Last-Event-ID": state()}) == ": alive"
+    assert first_event(state(), **{"Last-Event-ID": old}) == f"id: {state()}"
 
 
 @pytest.mark.req("W5")
