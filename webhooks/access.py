@@ -135,25 +135,19 @@ def may_read(settings: Settings, request: Request) -> bool:
 
 
 def is_served_locally(settings: Settings, request: Request) -> bool:
-    """Return whether a request is one of this machine to a service that is meant for this machine alone."""
-    return not settings.service.public_url and is_local(request)
+    """Return whether a program on this machine asks a service that is meant for this machine alone.
 
-
-def is_local(request: Request) -> bool:
-    """Return whether the request comes from this machine, names this machine, and did not pass a proxy.
-
-    A page on the internet can have its own name lead to 127.0.0.1 (DNS rebinding) and so have a browser here read what
-    only this machine may read. Such a request carries that page's name.
+    The request comes from this machine, names this machine, and did not pass a proxy. A page on the internet can have
+    its own name lead to 127.0.0.1 (DNS rebinding) and so have a browser here ask: such a request carries that name.
     """
-    local = request.client is not None and request.client.host in _LOOPBACK and _names_this_machine(request)
-    return local and not any(name in _FORWARDED or name.startswith("x-forwarded-") for name in request.headers)
-
-
-def _names_this_machine(request: Request) -> bool:
+    if settings.service.public_url or request.client is None or request.client.host not in _LOOPBACK:
+        return False
     try:
-        return urlsplit(f"//{request.headers.get('host', '')}").hostname in _NAMES
+        name = urlsplit(f"//{request.headers.get('host', '')}").hostname
     except ValueError:  # a bracket without its pair
         return False
+    is_forwarded = any(name in _FORWARDED or name.startswith("x-forwarded-") for name in request.headers)
+    return name in _NAMES and not is_forwarded
 
 
 def require_operator(settings: Settings, request: Request) -> None:

@@ -109,6 +109,11 @@ class Ground:
         assert made.get(f"/setup?token={self.routes.visitor.token}").status == 303
         return made
 
+    def created(self) -> tuple[Visitor, str]:
+        """Return the operator's browser, and the path to which GitHub sends it after it created the App."""
+        operator = self.operator()
+        return operator, self.create(operator.begin())
+
     def create(self, begun: dict[str, str], name: str = FORM["name"]) -> str:
         """Create the App on GitHub's pages, and return the path to which GitHub sends the browser."""
         return create_app(self.github, begun, name).removeprefix(self.base)

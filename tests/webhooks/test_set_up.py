@@ -1,6 +1,7 @@
 """The set-up in the browser: what it asks for, what it saves, and who is refused."""
 
 import http.client
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -111,13 +112,8 @@ def test_the_token_works_once_and_becomes_a_cookie_of_one_browser(place: Ground)
 
 
 def test_a_thousand_wrong_tokens_open_nothing_and_lock_nobody_out(place: Ground) -> None:
-    lines: list[str] = []
-
-    class Lines:
-        def write(self, text: str) -> None:
-            lines.append(text)
-
-    setup("json", out=Lines())
+    lines = io.StringIO()
+    setup("json", out=lines)
     where = urlsplit(place.base)
     connection, answers = http.client.HTTPConnection(where.hostname or "", where.port, timeout=20), set()
     for n in range(1000):
@@ -126,7 +122,7 @@ def test_a_thousand_wrong_tokens_open_nothing_and_lock_nobody_out(place: Ground)
         answers.add((answer.status, answer.getheader("set-cookie"), len(answer.read())))
     connection.close()
     assert [(status, cookie) for status, cookie, _ in answers] == [(403, None)]
-    assert lines == []
+    assert lines.getvalue() == ""
     assert place.operator().get("/setup").status == 200
 
 
@@ -168,8 +164,7 @@ def test_a_form_that_is_too_large_is_not_read_to_its_end(place: Ground) -> None:
 
 
 def test_an_answer_with_another_state_never_reaches_github(place: Ground) -> None:
-    operator = place.operator()
-    path = place.create(operator.begin())
+    operator, path = place.created()
     code = dict(parse_qsl(urlsplit(path).query))["code"]
     for state in ("", "&state=", "&state=wrong", "&state=%C3%A9%ED%A0%80", f"&state={'x' * 43}"):
         assert operator.get(f"/setup/callback?code={code}{state}").status == 400
@@ -189,8 +184,7 @@ def test_only_the_newest_form_counts(place: Ground) -> None:
 
 
 def test_the_same_answer_twice_at_once_makes_one_app(place: Ground) -> None:
-    operator = place.operator()
-    path = place.create(operator.begin())
+    operator, path = place.created()
     place.github.faults.plan("POST /app-manifests/*", Fault("delay", seconds=0.2))
     with ThreadPoolExecutor() as beside:
         answers = list(beside.map(operator.get, (path, path)))
@@ -207,8 +201,7 @@ def test_the_same_answer_twice_at_once_makes_one_app(place: Ground) -> None:
     ),
 )
 def test_nothing_of_another_app_is_saved(place: Ground, change: dict[str, Any], told: str) -> None:
-    operator = place.operator()
-    path = place.create(operator.begin())
+    operator, path = place.created()
     world = place.github.world
     if "owner" in change:
         change["owner"] = world.add_user(change["owner"]).id
@@ -223,8 +216,7 @@ def test_nothing_of_another_app_is_saved(place: Ground, change: dict[str, Any], 
 
 
 def test_a_code_that_was_used_leads_to_the_app_that_exists(place: Ground) -> None:
-    operator = place.operator()
-    path = place.create(operator.begin())
+    operator, path = place.created()
     place.github.world.manifest_codes.clear()
     got = operator.get(path)
     assert got.status == 400
@@ -242,8 +234,7 @@ def test_what_is_no_code_never_becomes_part_of_an_address(place: Ground) -> None
 
 
 def test_an_answer_that_github_did_not_confirm_counts_when_it_is_loaded_again(place: Ground) -> None:
-    operator = place.operator()
-    path = place.create(operator.begin())
+    operator, path = place.created()
     place.github.faults.fail("POST /app-manifests/*", 502)
     got = operator.get(path)
     assert (got.status, "Reload this page" in got.text) == (503, True)
@@ -252,8 +243,7 @@ def test_an_answer_that_github_did_not_confirm_counts_when_it_is_loaded_again(pl
 
 @pytest.mark.req("D2")
 def test_a_key_that_cannot_be_saved_is_kept_and_saved_by_a_reload(place: Ground) -> None:
-    operator = place.operator()
-    path = place.create(operator.begin())
+    operator, path = place.created()
     folder = place.file.parent
     folder.rename(folder.with_name("away"))
     got = operator.get(path)
@@ -265,8 +255,7 @@ def test_a_key_that_cannot_be_saved_is_kept_and_saved_by_a_reload(place: Ground)
 
 
 def test_credentials_that_are_there_are_kept(place: Ground) -> None:
-    operator = place.operator()
-    path = place.create(operator.begin())
+    operator, path = place.created()
     place.file.write_text("mine")
     got = operator.get(path)
     assert (got.status, "which were kept" in got.text) == (400, True)
@@ -274,22 +263,16 @@ def test_credentials_that_are_there_are_kept(place: Ground) -> None:
 
 
 def test_secrets_stay_out_of_the_log(place: Ground) -> None:
-    lines: list[str] = []
-
-    class Lines:
-        def write(self, text: str) -> None:
-            lines.append(text)
-
-    setup("json", "DEBUG", out=Lines())
-    operator = place.operator()
-    path = place.create(operator.begin())
+    lines = io.StringIO()
+    setup("json", "DEBUG", out=lines)
+    operator, path = place.created()
     place.github.faults.fail("POST /app-manifests/*", 502)
     assert [operator.get(each).status for each in (path, "/setup/callback?code=1&state=2", path)] == [503, 400, 200]
-    assert len(lines) == 3
+    assert lines.getvalue().count("\n") == 3
     app, query = created_app(place), dict(parse_qsl(urlsplit(path).query))
     hidden = [place.routes.visitor.token, *operator.cookies.values(), *query.values()]
     hidden += [app.pem[40:80], app.webhook_secret, app.client_secret]
-    assert not [secret for secret in hidden if secret in "".join(lines)]
+    assert not [secret for secret in hidden if secret in lines.getvalue()]
 
 
 def test_nothing_but_the_set_up_is_served_before_it_is_over(place: Ground) -> None:

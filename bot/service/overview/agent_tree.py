@@ -15,8 +15,6 @@ from bot.core.moves import Entry, Executed
 from bot.core.thread.state import ThreadState, apply
 from bot.service.overview.views import AgentNode, CostLine, Costs
 
-# --- A thread's journal, folded entry by entry: the one source of everything that is shown of the thread -------------
-
 
 @dataclass(frozen=True, slots=True)
 class JournalStep:
@@ -38,7 +36,7 @@ def journal_steps(entries: Iterable[Entry]) -> Iterator[JournalStep]:
         state = after
 
 
-# --- The sessions of a thread and their sub-agents, with what they used, as far as the journal records it ------------
+# --- The sessions of a thread and their sub-agents, with what they used, as far as the journal records it
 
 _ENDS = {Stage.STOPPED: "stopped", Stage.FAILED: "failed", Stage.LIMIT: "limit", Stage.ASKED: "waiting"}
 
@@ -106,7 +104,6 @@ def _session_states(steps: Sequence[JournalStep]) -> dict[str, str]:
 
 
 def _working_time(steps: Sequence[JournalStep]) -> Mapping[str, timedelta]:
-    """Return how long each session was at work."""
     total: dict[str, timedelta] = defaultdict(timedelta)
     for earlier, step in pairwise(steps):
         name = session_at_work(step.before)
@@ -138,7 +135,7 @@ def _subagent_node(row: Mapping[str, Any]) -> AgentNode:
     )
 
 
-# --- What threads cost: by day, repository, person, and model, added up from the journals' bookings ------------------
+# --- What threads cost: by day, repository, person, and model
 
 
 @dataclass(frozen=True, slots=True)

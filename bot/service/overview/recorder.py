@@ -23,7 +23,7 @@ from bot.service.overview.thread_index import RecordOrigin, ThreadIndex, ThreadR
 from bot.service.overview.thread_views import summarize
 from bot.service.overview.views import redact_view
 
-# --- Wakes listeners to news of threads in this process. It carries no content: a listener reads what is there -------
+# --- News of threads in this process. It carries no content: a listener reads what is there
 
 Sees = Callable[[int], bool]
 
@@ -73,7 +73,7 @@ class Announcements:
             del self._of_list[news]
 
 
-# --- Reads journals for people: from what this process has seen, and from the remote at most every few seconds -------
+# --- Journals as people read them: what this process has seen, and the remote at most every few seconds
 
 LOOK_SECONDS: Final = 15.0
 """Minimum seconds between two reads of a thread from the remote, however many people check it. Appends of this
@@ -118,7 +118,7 @@ class JournalReader:
                 del self._locks[oldest]
 
 
-# --- Keeps the thread index in step with the journals: at each append in this process, and at each listing of threads
+# --- The thread index, kept in step with the journals at each append in this process, and at each listing of threads
 
 _log: Final = logging.getLogger(__name__)
 
@@ -196,12 +196,9 @@ def _origin(address: ThreadAddress, entries: Sequence[Entry]) -> RecordOrigin:
     return RecordOrigin(entries[-1].chain_hash if entries else "", address.full_name, address.installation)
 
 
-# --- A journal that passes every append on to the recorder of the thread index once the append is durable ------------
-
-
 @dataclass(frozen=True, slots=True)
 class RecordingJournal:
-    """The Journal port: the journal of one thread's repository, and the recorder of that thread's appends."""
+    """A journal that passes each append to one thread on to the recorder once it is durable."""
 
     journal: Journal
     address: ThreadAddress

@@ -310,7 +310,7 @@ def _codec(kind: type[_T]) -> "TypeAdapter[_T]":
     return TypeAdapter(kind)
 
 
-# --- The thread index in one SQLite file in the data directory, shared by the processes of one machine ---------------
+# --- In one file in the data directory, shared by the processes of one machine
 # SQLite is in Python's standard library, reads while another process writes, and survives a kill at any moment.
 # https://www.sqlite.org/wal.html
 
@@ -390,7 +390,7 @@ def _connect(file: Path) -> sqlite3.Connection:
     return database
 
 
-# --- The thread index in the database of a service on several machines, which all of its processes share -------------
+# --- In the database of a service on several machines, which all of its processes share
 
 
 class PostgresIndex(ThreadIndex):

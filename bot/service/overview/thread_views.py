@@ -1,4 +1,4 @@
-"""One thread as people see it: its row, its plans, and the task that it tracks."""
+"""One thread as people see it: its row of the list, its plans with the decisions on them, and the rest."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,8 +25,6 @@ from bot.service.overview.views import (
     TimelineEntry,
     WaitsFor,
 )
-
-# --- The versions of a thread's plan, and the decisions on them ------------------------------------------------------
 
 
 def plan_versions(steps: Sequence[JournalStep]) -> tuple[PlanVersion, ...]:
@@ -114,7 +112,7 @@ def _show(versions: list[PlanVersion], digest: str, url: str) -> list[PlanVersio
     return [*versions[:-1], replace(versions[-1], url=url or versions[-1].url)]
 
 
-# --- One thread as people see it: a row of the list, everything in detail, and the scheduled task that it tracks -----
+# --- A row of the list, and everything in detail
 
 
 def summarize(address: ThreadAddress, steps: Sequence[JournalStep], server_url: str) -> ThreadSummary:

@@ -19,9 +19,6 @@ from bot.service.connections import Connections, key_of
 from bot.service.overview.views import redact_view
 from bot.store.transcripts import SpooledTranscripts
 
-# --- One session as people read it: its steps in order, each with what the model said, which tools it called, and
-#     what came back
-
 
 class PartKind(StrEnum):
     """What one part of a step is."""
@@ -110,8 +107,7 @@ class TranscriptPage:
     steps: tuple[TranscriptStep, ...]
 
 
-# --- Makes pages of a session's transcript from its stored lines -----------------------------------------------------
-# Secrets are removed before anything is cut or compared.
+# --- Pages are made from the stored lines. Secrets are removed before anything is cut or compared.
 
 STEPS_EACH: Final = 20
 """Steps on one page."""
@@ -303,9 +299,6 @@ def _text(content: Any) -> str:
 
 def _shorten(text: str) -> str:
     return cut_middle(text, LONGEST)
-
-
-# --- Reads the transcripts of sessions for people --------------------------------------------------------------------
 
 
 @dataclass(slots=True)

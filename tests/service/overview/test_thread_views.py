@@ -7,15 +7,18 @@ from datetime import date
 
 import pytest
 
+from bot.core.events import decode_event
 from bot.core.gate import Event, Move
 from bot.core.moves import Entry
 from bot.core.names import Digest, ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.service.overview.agent_tree import add_up, bookings, journal_steps, session_at_work, session_models
 from bot.service.overview.thread_views import describe, summarize
+from bot.service.overview.timeline import describe_event, people_of
 from bot.service.overview.views import CostLine, Costs, redact_view
 from tests.core.gate_laws import replay
 from tests.core.journal_histories import histories
+from tests.rows import every_row
 
 SERVER = "https://github.example"
 AT = ThreadAddress(7, 1, "octo", "hello", 4)
@@ -115,3 +118,33 @@ def test_a_model_is_that_of_the_session_that_the_entry_names() -> None:
     assert session_models([named]) == {"work-1": "opus"}
     unnamed = replace(other, event=replace(other.event, model="opus", session=""))
     assert session_models([unnamed]) == {"plan-1": "opus"}
+
+
+SAID = {"turn": "t", "actor": 7, "login": "u7", "text": "Do it.", "turn_at": "2026-11-20T08:30:00+00:00"}
+DUE = {"key": "k", "due": "2026-11-20T08:00:00+00:00"}
+
+
+@every_row(
+    ("kind", "body", "line", "people"),
+    (
+        ("noted", SAID, "u7 added: Do it.", ("u7",)),
+        ("noted", SAID | {"kept": True}, "u7 added, kept until the approved work is over: Do it.", ("u7",)),
+        ("heard", SAID, "u7 commented: Do it.", ("u7",)),
+        ("heard", SAID | {"refused": True}, "u7 may not ask: Do it.", ("u7",)),
+        ("heard", SAID | {"quota": True}, "u7 is over the daily quota: Do it.", ("u7",)),
+        ("stopped", {"by": ["ada"]}, "Stopped by ada", ("ada",)),
+        ("stopped", {}, "Stopped by Plangate", ()),
+        ("retried", {}, "Plangate asked to plan again", ()),
+        ("resumed", {}, "Plangate continued the approved work", ()),
+        ("due", DUE | {"by": "ada"}, "ada asked to run the task now", ("ada",)),
+        ("due", DUE, "The task is due (2026-11-20 08:00)", ()),
+        ("queued", {"queued": True}, "Waits for a free session", ()),
+        ("queued", {"queued": False}, "A session is free", ()),
+        ("told of late", {}, "Recorded by a newer version of Plangate: told of late", ()),
+    ),
+)
+def test_an_entry_is_one_line_and_names_who_caused_it(
+    kind: str, body: dict[str, object], line: str, people: tuple[str, ...]
+) -> None:
+    event = decode_event(kind, body)
+    assert (describe_event(event), people_of(event)) == (line, people)

@@ -1,5 +1,7 @@
 """Deliveries: who sees which, who may have GitHub deliver again, and how often (W3, W5, W1b)."""
 
+import re
+
 import pytest
 
 from tests.webhooks.dashboard.ground import Site
@@ -18,6 +20,7 @@ def test_deliveries_of_a_persons_repositories_are_listed_with_their_newest_attem
     page = site.get(PATH)
     for words in ("issue_comment.created", "pull_request_review.submitted", "no answer · 2 attempts", "503"):
         assert words in page.html
+    assert re.findall(r">(Delivered|Failed)</span>", page.html) == ["Delivered", "Failed", "Failed"]
     assert "issues.opened" not in page.html
     assert OTHER not in page.html
     assert "installation.created" not in site.get(PATH, "ada").html
