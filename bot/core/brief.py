@@ -171,7 +171,6 @@ class Passage:
 class RepositoryText:
     passages: tuple[Passage, ...]
     more: bool = False
-    """Whether there is a next page."""
 
 
 # --- Every entrance of words from outside into a session, and whose words they count as (A9) -------------------------

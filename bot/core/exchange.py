@@ -62,7 +62,6 @@ class Replay(StrEnum):
     MATCHING = "matching"
     """As received. The service drops blocks whose prefix has changed."""
     NONE = "none"
-    """Not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,6 @@ class Abilities:
     answer_usd: float = 0.0
     """The highest price of one answer token, in dollars."""
     reads_images: bool = False
-    """Whether the model takes pictures."""
     id: str = ""
     """The id by which the service knows the model."""
 
@@ -155,7 +153,6 @@ class CallReceived:
     """A tool call of the answer is complete while the rest still streams. It counts only if the answer completes."""
 
     call: Json
-    """The tool_use block."""
 
 
 @dataclass(frozen=True, slots=True)

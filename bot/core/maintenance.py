@@ -152,7 +152,7 @@ class CheckResult:
     problem: str = ""
     """Why it could not run, in one line; "" if it ran."""
     strangers: bool = False
-    """Whether its output counts as strangers' words (`core.entrances`)."""
+    """Whether its output counts as strangers' words (`core.brief`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,6 @@ class Tick:
     """Somebody ticked a box of a tracking issue."""
 
     label: str
-    """The text beside the box."""
     by: Actor
     at: datetime
 

@@ -86,7 +86,6 @@ class EntryFacts:
     tokens_input: int = 0
     """The tokens of the prompts of that work, cached ones included, as far as no earlier entry says so."""
     tokens_output: int = 0
-    """The tokens of the answers."""
     ask: int | None = None
     """The ask that the entry answers; None for one that answers none."""
     digest: Digest | None = None
@@ -95,7 +94,6 @@ class EntryFacts:
     """The run of GitHub Actions that journaled it; "" outside of one."""
     mode_change: ModeChange | None = None
     unknown: Annotated[Json, REST] = field(default_factory=dict)
-    """Keys that this version does not know."""
 
 
 # --- The journal's entries that move a thread: one dataclass for each move of the gate (`core.gate.Move`) ------------

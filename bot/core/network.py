@@ -97,7 +97,7 @@ def reachable_hosts(planned: Iterable[str], configured: Iterable[str], tier: str
 
 
 # --- Network access of a sandbox: the hosts that it may reach, each decision about it, and fetched pages -------------
-# `core.hosts.reachable_hosts` chooses the hosts of approved work, and `workspace.egress.proxy` enforces them.
+# `reachable_hosts` chooses the hosts of approved work, and `workspace.egress.proxy` enforces them.
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ class Operated(EntryFacts):
     outcome: str
     """One line without Markdown."""
     seen: str
-    """The digest of its target afterward (`core.operations.IssueState`)."""
+    """The digest of its target afterward (`core.maintenance.IssueState`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

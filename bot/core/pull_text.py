@@ -132,12 +132,10 @@ class PullOrigin:
     """The logins of the people whose words the plan was made for."""
     verdict: Verdict
     at: datetime
-    """The time of the approval."""
     model: str = ""
     """The main agent's model; "" if no entry names it."""
     cost_usd: float | None = None
     agents: Sequence[AgentRow] = ()
-    """Its sub-agents."""
     commands: Sequence[Mapping[str, Any]] = ()
     """The commands that the agents ran on their own: agent, command, exit_code."""
     task: str = ""
@@ -151,7 +149,6 @@ class PullOrigin:
     ways: Sequence[str] = ()
     """How the approvers approved (bot.core.approval.Way); none if the journal does not have it."""
     paths: Sequence[str] = ()
-    """The changed files."""
     change: ConfigurationChange | None = None
     """The newest change of the configuration, if that alone approved the plan; None otherwise, or if unknown."""
 

@@ -132,7 +132,7 @@ class AnswerSnapshot:
 
 
 class IgnoreReason(StrEnum):
-    """Why something that looks like an answer is not one. core/question_text.py has the sentence for each."""
+    """Why something that looks like an answer is not one. core/reply_text.py has the sentence for each."""
 
     MAY_NOT = "may_not"
     CHANGED = "changed"

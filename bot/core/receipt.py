@@ -25,13 +25,11 @@ from bot.core.transcript import Json
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE: Final = "https://plangate.dev/plan-approval/v1"
 RECEIPT_FILE: Final = "receipt.dsse.json"
-"""The file in a receipt's ref."""
 KEYS_REF: Final = "refs/plangate/keys"
 KEYS_FILE: Final = "plangate-keys.json"
 """Where the public keys of a repository's receipts are listed."""
 SIGNATURES: Final = "refs/plangate/signatures/"
 SIGNATURE_FILE: Final = "approval.sig"
-"""The file in the ref of an approver's own signature."""
 
 
 def receipt_ref(commit: str) -> str:

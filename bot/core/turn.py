@@ -104,7 +104,6 @@ class Turn:
     """Numeric ids of other people who may have written the words: those who edited them or renamed the thread, and the
     author that a label points at."""
     hidden: tuple[str, ...] = ()
-    """Fragments that were removed because they are invisible."""
     waits: str | None = None
     """Time (ISO 8601) of the oldest turn that was still waiting to be heard when this one was; turns from then on are
     read again. "" if none waits any longer, None if there is nothing to report."""

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
+from bot.core.codec import Form, StoredAs, decode, encode
+from bot.core.decision_evidence import utc_text
 from bot.core.errors import Misconfigured, Refused, Unreadable
 from bot.core.receipt import KEYS_FILE, canonical_statement
 from bot.core.transcript import Json, decode_json
@@ -29,14 +31,29 @@ _ROW: Final = frozenset({"id", "public", "since", "until", "revoked"})
 _KEYS_FIX: Final = f"get {KEYS_FILE} again from the service that signs: /.well-known/{KEYS_FILE}"
 
 
+def _read_base64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def _write_base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _read_time(text: str) -> datetime:
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None or "T" not in text:
+        raise ValueError("a time has no time zone, or no T before its hours")
+    return at.astimezone(UTC)  # raises for a time that UTC does not have
+
+
 @dataclass(frozen=True, slots=True)
 class PublicKey:
     """A public key, and the period in which receipts that it signed count."""
 
-    raw: bytes
-    since: datetime | None = None
-    until: datetime | None = None
-    revoked: datetime | None = None
+    raw: Annotated[bytes, StoredAs("public"), Form(_read_base64, _write_base64)]
+    since: Annotated[datetime | None, Form(_read_time, utc_text)] = None
+    until: Annotated[datetime | None, Form(_read_time, utc_text)] = None
+    revoked: Annotated[datetime | None, Form(_read_time, utc_text)] = None
 
     @property
     def id(self) -> str:
@@ -106,7 +123,7 @@ def signing_key(path: Path | None, derived: bytes) -> ReceiptKey:
 
 def encode_keys(keys: Iterable[PublicKey]) -> bytes:
     """Return a list of keys as the JSON file that verifiers read."""
-    rows = [_to_json(key) for key in keys]
+    rows = [{"id": key.id, **encode(key)} for key in keys]
     return json.dumps({"v": 1, "keys": rows}, indent=2).encode() + b"\n"
 
 
@@ -124,7 +141,7 @@ def decode_keys(content: bytes, *, where: str = KEYS_FILE) -> tuple[PublicKey, .
             or not isinstance(value["keys"], list)
         ):
             raise ValueError("it is not a list of keys of version 1")
-        keys = tuple(map(_from_json, value["keys"]))
+        keys = tuple(map(_decode_key, value["keys"]))
         if len({key.id for key in keys}) < len(keys):
             raise ValueError("it lists a key twice")
         return keys
@@ -154,20 +171,10 @@ def with_current_key(keys: tuple[PublicKey, ...], current: PublicKey, now: datet
     return (*(key for key in ended if key.id != current.id), replace(current, since=now if keys else None))
 
 
-def _to_json(key: PublicKey) -> Json:
-    times = {"since": key.since, "until": key.until, "revoked": key.revoked}
-    written = {name: at.astimezone(UTC).isoformat() for name, at in times.items() if at is not None}
-    return {"id": key.id, "public": base64.b64encode(key.raw).decode(), **written}
-
-
-def _from_json(row: Any) -> PublicKey:
+def _decode_key(row: Any) -> PublicKey:
     if unknown := set(row) - _ROW:  # such as a misspelled `revoked`
         raise ValueError(f"it has an unknown word: {min(unknown)}")
-    times = {name: datetime.fromisoformat(row[name]) for name in ("since", "until", "revoked") if name in row}
-    if any(at.tzinfo is None or "T" not in row[name] for name, at in times.items()):
-        raise ValueError("a time has no time zone, or no T before its hours")
-    times = {name: at.astimezone(UTC) for name, at in times.items()}  # raises for a time that UTC does not have
-    key = PublicKey(base64.b64decode(row["public"], validate=True), **times)
+    key = decode(PublicKey, row)
     if len(key.raw) != _RAW_BYTES or key.id != row["id"]:
         raise ValueError(f"the id {row['id']} is not that of its key")
     return key
@@ -217,8 +224,8 @@ def sign_statement(statement: Json, key: ReceiptKey) -> bytes:
     Raises Refused if it is larger than SIZE_LIMIT.
     """
     payload = canonical_statement(statement)
-    signature = {"keyid": key.public.id, "sig": _encode(key.sign(pre_authentication_encoding(payload)))}
-    envelope = {"payload": _encode(payload), "payloadType": PAYLOAD_TYPE, "signatures": [signature]}
+    signature = {"keyid": key.public.id, "sig": _write_base64(key.sign(pre_authentication_encoding(payload)))}
+    envelope = {"payload": _write_base64(payload), "payloadType": PAYLOAD_TYPE, "signatures": [signature]}
     content = json.dumps(envelope, sort_keys=True, separators=(",", ":")).encode() + b"\n"
     if len(content) > SIZE_LIMIT:
         fix = "ask for less at a time"
@@ -295,16 +302,12 @@ def _object(content: bytes, what: str) -> Json:
     return value
 
 
-def _encode(content: bytes) -> str:
-    return base64.b64encode(content).decode()
-
-
 def _decode(text: object, where: str) -> bytes:
     """Return decoded base64 of the one spelling that encoding gives."""
     try:
         content = base64.b64decode(str(text), validate=True)
     except (binascii.Error, ValueError) as error:
         raise Unreadable("this is not base64", where=where, fix=_ENVELOPE_FIX) from error
-    if _encode(content) != text:
+    if _write_base64(content) != text:
         raise Unreadable("this is not base64 in its usual spelling", where=where, fix=_ENVELOPE_FIX)
     return content

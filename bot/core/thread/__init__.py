@@ -28,9 +28,7 @@ class EntryStep:
 
     event: JournalEvent
     n: int
-    """Its number in the journal."""
     at: datetime
-    """When it was journaled."""
     before: Thread
     """The gate before it."""
     gate: Thread

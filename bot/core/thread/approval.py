@@ -27,7 +27,6 @@ class PlanDecision:
 @dataclass(frozen=True, slots=True)
 class ApprovalState:
     newest: Approved | None = None
-    """The newest approval."""
     in_force: tuple[Approved, ...] = ()
     """The approvals of the plan in force, oldest first."""
     decision: PlanDecision | None = None

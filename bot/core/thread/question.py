@@ -31,7 +31,6 @@ class PlannerAnswer:
 @dataclass(frozen=True, slots=True)
 class QuestionState:
     newest: Asked | None = None
-    """The newest question to people."""
     asked_at: datetime = NEVER
     """When it was journaled."""
     shown: Shown | None = None

@@ -29,7 +29,6 @@ _PLAN_MOVES: Final = frozenset({Move.PLANNED, Move.OUTGREW})
 @dataclass(frozen=True, slots=True)
 class ThreadState:
     gate: Thread = Thread()
-    """The state of the gate."""
     position: int = 0
     """Number of entries, including those in `pending`."""
     pending: tuple[Note, ...] = ()

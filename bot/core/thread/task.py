@@ -18,7 +18,6 @@ from bot.core.notes import FindingOffered, OccurrenceDue, OccurrenceEnded, PullR
 REMEMBERED: Final = 50
 """Most occurrences in a history. A dropped one is older than the newest due time, so it is never due again."""
 MOST_REJECTED: Final = 1_000
-"""Most rejected findings in a history."""
 
 _OUTCOMES: Final = {
     Move.REQUESTED: "at work",

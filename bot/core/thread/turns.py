@@ -28,7 +28,6 @@ class UnpostedText:
     n: int
     """The entry's number in the journal; `TextPosted.answers` names it once its text is posted."""
     at: datetime
-    """When the entry was journaled."""
     event: JournalEvent
 
 
@@ -39,7 +38,6 @@ class TurnState:
     last_request_at: datetime = NEVER
     """When somebody last asked for work, added to a request, or asked for a retry."""
     newest_turn_at: datetime = NEVER
-    """The time of the newest turn in the journal."""
     waiting_since: str = ""
     """The time (ISO 8601) of the oldest turn that waits because its author's role is unknown; "" if none waits."""
     opening_accepted: tuple[datetime, datetime] | None = None

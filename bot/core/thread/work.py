@@ -19,7 +19,6 @@ from bot.core.work import Consumption, PushedWork
 @dataclass(frozen=True, slots=True)
 class WorkState:
     newest: Executed | None = None
-    """The newest finished work."""
     was_finished: bool = False
     """Whether the work of the plan in force was finished once, so that its pull request may exist."""
     pushing: PushedWork | None = None
@@ -31,7 +30,6 @@ class WorkState:
     pull_request_url: str = ""
     """URL of the thread's newest pull request; "" for none."""
     failed_at: datetime = NEVER
-    """When work last failed."""
     finishing_ask: int = 0
     """The ask whose work the newest `finish` command finishes early, as far as it is done; 0 for none."""
     queued_ask: int = 0
