@@ -30,14 +30,7 @@ from bot.core.work import (
 from bot.ports import Access, BeforePush, ToolOutput
 from bot.testing.model.reply import Fault, Policy, Reply, call, say
 from bot.testing.model.request_view import ModelRequest
-from tests.agent.ground import (
-    ENVIRONMENT,
-    FOLDER,
-    Answer,
-    DeskHost,
-    Room,
-    of,
-)
+from tests.agent.ground import ENVIRONMENT, FOLDER, Answer, DeskHost, Room, of
 
 BASE = CommitId("0" * 40)
 

@@ -51,10 +51,7 @@ BAD: dict[str, tuple[Reply, str]] = {
     "out of range": (call("Bash", command="ls", timeout=600_001), "timeout: Input should be less than"),
     "empty": (call("Bash", command=""), "command: String should have at least 1 character"),
     "nested": (call("TodoWrite", todos=[{"content": "a", "status": "maybe"}]), "todos.0.status: Input should be"),
-    "a task without a crew": (
-        call("TodoWrite", todos="[]"),
-        "todos: Input should be a valid list",
-    ),
+    "a task without a crew": (call("TodoWrite", todos="[]"), "todos: Input should be a valid list"),
 }
 
 
@@ -72,11 +69,7 @@ async def test_a_bad_call_does_not_run_and_says_which_field_is_wrong(room: Open,
 @pytest.mark.req("T3")
 @pytest.mark.parametrize(
     "given",
-    (
-        '{"command": "ls", "description": "\\ud800"}',
-        '{"command": "ls \\udfff"}',
-        '{"command": "ls", "\\ud800": 1}',
-    ),
+    ('{"command": "ls", "description": "\\ud800"}', '{"command": "ls \\udfff"}', '{"command": "ls", "\\ud800": 1}'),
 )
 async def test_a_call_with_halves_of_characters_does_not_run(room: Open, given: str) -> None:
     r = room(sequence(malformed_call("Bash", given), say("Done.")))

@@ -20,19 +20,7 @@ from bot.agent.subagents.assignment import BEGAN
 from bot.agent.tools.registry import ALL
 from bot.core.names import SessionId
 from bot.core.transcript import LineKind, is_unresolved, messages
-from bot.testing.model.reply import (
-    Call,
-    Fault,
-    Reply,
-    Text,
-    call,
-    malformed_call,
-    say,
-    several,
-    stop,
-    think,
-    verbatim,
-)
+from bot.testing.model.reply import Call, Fault, Reply, Text, call, malformed_call, say, several, stop, think, verbatim
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.ground import TASK_TOOL, Room, drive, ended, results, valid

@@ -207,12 +207,7 @@ async def test_after_a_crash_sub_agents_still_count_and_cost(room: Open) -> None
     crew.restore(lines)
     fast = t.pool.rows[AgentId("explore-1")]
     assert rows[fast.agent] == fast
-    assert (crew.monitor.subagent_steps, fast.steps, fast.tokens > 0, (fast.cost_usd or 0) > 0) == (
-        1,
-        1,
-        True,
-        True,
-    )
+    assert (crew.monitor.subagent_steps, fast.steps, fast.tokens > 0, (fast.cost_usd or 0) > 0) == (1, 1, True, True)
     assert "explore-2" in interrupted_notice(crew.log, lines)[0]
     assert interrupted_notice(crew.log, r.world.transcripts.load(t.session.id)) == []
     assert crew.refusal(TYPES["explore"]).startswith("All 2 sub-agents")

@@ -112,12 +112,7 @@ _SPECS = (
 _DATE: Final = re.compile(r"-20\d{6}$")
 SPECS: Final[Mapping[str, ModelSpec]] = MappingProxyType({spec.id: spec for spec in _SPECS})
 ALIASES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "opus": "claude-opus-5-5",
-        "sonnet": "claude-sonnet-5-5",
-        "haiku": "claude-haiku-5-5",
-        "fable": "claude-fable-5-1",
-    }
+    {"opus": "claude-opus-5-5", "sonnet": "claude-sonnet-5-5", "haiku": "claude-haiku-5-5", "fable": "claude-fable-5-1"}
 )
 
 

@@ -211,14 +211,7 @@ _YES = Ruling(Decision.ALLOW)
 _ASK = Ruling(Decision.ASK, "this mode needs a person's permission for it")
 _NO_SANDBOX = Ruling(Decision.ASK, "no sandbox holds the command here, so it needs a person's permission")
 _LOOKS = dict.fromkeys(
-    (
-        CallKind.READ,
-        CallKind.LIST,
-        CallKind.READ_COMMAND,
-        CallKind.BACKGROUND,
-        CallKind.EXPLORE,
-        CallKind.READ_GITHUB,
-    ),
+    (CallKind.READ, CallKind.LIST, CallKind.READ_COMMAND, CallKind.BACKGROUND, CallKind.EXPLORE, CallKind.READ_GITHUB),
     _YES,
 )
 _ANY = {**_LOOKS, CallKind.ASK_PEOPLE: Ruling(Decision.SUSPEND)}

@@ -18,13 +18,7 @@ from bot.agent.prompts import first_message, prompt_text, system_blocks
 from bot.agent.resources import RequestPrefix, SessionLog, SessionPlace, load_request_prefix
 from bot.agent.session import Session
 from bot.agent.session_events import AgentChanged, AgentEvent, End, Ended, Lifecycle, RecoveryOutcome
-from bot.agent.subagents.assignment import (
-    Assignment,
-    interrupted_assignments,
-    note_beginning,
-    note_end,
-    restore_rows,
-)
+from bot.agent.subagents.assignment import Assignment, interrupted_assignments, note_beginning, note_end, restore_rows
 from bot.agent.subagents.report import SCHEMA, overview_lines, parse_report, synthesis_text, synthesize
 from bot.agent.subagents.run import Metrics, SubagentRun, Trouble
 from bot.agent.subagents.siblings import PendingToolhost, SharedPrefixes, SubagentCheckouts, write_prefix
@@ -90,9 +84,7 @@ BRIEF: Final = "The task was:\n\n{brief}\n\nWhat the agents reported; it is data
 
 
 async def run_parallel_task(
-    runs: Sequence[Callable[[], Awaitable[ToolOutput]]],
-    brief: str,
-    synthesis: Callable[[str], Awaitable[ToolOutput]],
+    runs: Sequence[Callable[[], Awaitable[ToolOutput]]], brief: str, synthesis: Callable[[str], Awaitable[ToolOutput]]
 ) -> ToolOutput:
     """Run agents on one brief and synthesize their reports. Failures and contradictions follow the synthesis.
 

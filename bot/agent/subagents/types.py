@@ -53,10 +53,7 @@ TYPES: Final[Mapping[str, AgentType]] = MappingProxyType(
                 (*_READING, *READING_GITHUB, PLAN),
             ),
             AgentType(
-                "code",
-                "makes a change in a checkout of its own.",
-                (*_READING, *BACKGROUND, *EDITING),
-                writes=True,
+                "code", "makes a change in a checkout of its own.", (*_READING, *BACKGROUND, *EDITING), writes=True
             ),
         )
     }

@@ -127,17 +127,9 @@ class GlobInput(ToolInput):
     path: str | None = None
 
 
-LS = read_tool(
-    "LS",
-    "List one folder.",
-    LsInput,
-)
+LS = read_tool("LS", "List one folder.", LsInput)
 
-GLOB = read_tool(
-    "Glob",
-    'Find files by a pattern such as "src/**/*.py", newest first, at most 100.',
-    GlobInput,
-)
+GLOB = read_tool("Glob", 'Find files by a pattern such as "src/**/*.py", newest first, at most 100.', GlobInput)
 
 
 class NotebookReadInput(ToolInput):
