@@ -34,6 +34,14 @@ FOLDER = "/home/checkout"
 ENVIRONMENT = Environment(FOLDER, "Linux", "2026-11-21", "parcel", "0123456789ab", "Use tabs.")
 MAIN = AgentId("main")
 
+ONE = ModelRequest(
+    "claude-opus-5-5",
+    ({"type": "text", "text": "You are terse."},),
+    (),
+    [{"role": "user", "content": [{"type": "text", "text": "Hello."}]}],
+)
+"""The plainest request."""
+
 Kind = TypeVar("Kind")
 
 

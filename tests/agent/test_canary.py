@@ -4,7 +4,6 @@ import base64
 import json
 import random
 import stat
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from bot.agent.tools.session_tools import RESOURCE_REQUEST, REVIEW
 from bot.agent.tools.tool import ToolSink
 from bot.agent.tools.web import WEB_FETCH
 from bot.compose.job_environment import FILE, plant_canary
-from bot.core.brief import TOOLS, RepositoryQuery, RepositoryText
+from bot.core.brief import TOOLS
 from bot.core.errors import CanaryShown
 from bot.core.names import SessionId
 from bot.core.network import WebPage
@@ -159,16 +158,6 @@ async def test_a_page_of_the_web_is_strangers_words(room: Open) -> None:
     assert again.is_untrusted
 
 
-class NoRepository:
-    """The reader's port, which nobody asks."""
-
-    async def read(self, query: RepositoryQuery) -> RepositoryText:
-        raise AssertionError(query)
-
-    async def pictures(self, turns: Collection[str], *, strangers: bool, reads_images: bool) -> tuple[Picture, ...]:
-        raise AssertionError((turns, strangers, reads_images))
-
-
 def image(content: bytes = png()) -> Json:
     data = base64.b64encode(content).decode()
     return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
@@ -208,11 +197,11 @@ async def test_a_resumed_session_sends_the_same_bytes_of_pictures(room: Open) ->
 @pytest.mark.parametrize("foreign", (True, False))
 def test_a_strangers_picture_restricts_sub_agents(room: Open, foreign: bool) -> None:
     session = room(sequence(say("Done."))).session(None)
-    session.context.reads = RepositoryReads(NoRepository())
+    session.context.reads = RepositoryReads(Repository())
     begin_session(session, ENVIRONMENT, "Fix it.", [Picture("by @rea", why="it is too large", foreign=True)])
     assert not session.context.reads.used.strangers
     session = room(sequence(say("Done."))).session(None)
-    session.context.reads = RepositoryReads(NoRepository())
+    session.context.reads = RepositoryReads(Repository())
     begin_session(session, ENVIRONMENT, "Fix it.", [Picture("by @rea", image=image(), foreign=foreign)])
     assert session.context.reads.used.strangers is foreign
 

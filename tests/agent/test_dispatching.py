@@ -25,12 +25,10 @@ from bot.core.errors import Broken, Refused
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json
 from bot.ports import AnswerStarted, ToolOutput
-from bot.testing.model.reply import Call, Reply, call, malformed_call, say, sequence, several
+from bot.testing.model.reply import Reply, call, malformed_call, say, sequence, several
 from tests.agent.conftest import Open
 from tests.agent.ground import DeskHost, HandClock, Room, Silent, drive, ended, of, results
 from tests.memory_store import MemoryTranscripts
-
-Content = list[Json]
 
 
 async def outcome(
@@ -115,28 +113,23 @@ async def never(_: Nothing, context: ToolContext, emit: ToolSink) -> ToolOutput:
     return ToolOutput("")
 
 
-async def refuses(_: Nothing, context: ToolContext, emit: ToolSink) -> ToolOutput:
-    await emit(ToolProgress("about to"))
-    raise Refused("no such place", where="here", fix="look elsewhere")
+def raising(error: Exception) -> Any:
+    """A tool's call that reports something, and then raises."""
 
+    async def fail(_: Nothing, context: ToolContext, emit: ToolSink) -> ToolOutput:
+        await emit(ToolProgress("about to"))
+        raise error
 
-async def breaks(_: Nothing, context: ToolContext, emit: ToolSink) -> ToolOutput:
-    await emit(ToolProgress("about to"))
-    raise Broken("two and two are five")
-
-
-async def full(_: Nothing, context: ToolContext, emit: ToolSink) -> ToolOutput:
-    await emit(ToolProgress("copying"))
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/work/x")
+    return fail
 
 
 @pytest.mark.req("T3")
 async def test_whatever_a_tool_raises_becomes_a_result(room: Open) -> None:
     tools = (
         tool("Never", never, timeout=lambda _: 0.05),
-        tool("Refuses", refuses),
-        tool("Breaks", breaks),
-        tool("Full", full),
+        tool("Refuses", raising(Refused("no such place", where="here", fix="look elsewhere"))),
+        tool("Breaks", raising(Broken("two and two are five"))),
+        tool("Full", raising(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/work/x"))),
     )
     names = ("Never", "Refuses", "Breaks", "Full")
     r = room(sequence(several(*(call(name) for name in names)), say("Done.")))
@@ -366,7 +359,3 @@ def test_batches_keep_order_and_bounds(names: list[str]) -> None:
     groups = "".join("|" if name in ALONE else "." if name != "Fly" else "" for name in names).split("|")
     assert host.most <= AT_ONCE
     assert host.most >= min(AT_ONCE, max(map(len, groups)))
-
-
-def test_the_scripts_calls_are_what_the_server_sends() -> None:
-    assert call("LS", path=".").blocks == (Call("LS", {"path": "."}),)

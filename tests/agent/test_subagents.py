@@ -369,19 +369,10 @@ async def test_a_sandbox_on_its_way_ends_with_its_agent(room: Open) -> None:
     assert t.workspace.hosts == {}
 
 
-@pytest.mark.req("S4", "N1a")
-async def test_one_that_writes_reaches_what_its_parent_may(room: Open) -> None:
-    r = room(script(several(task("one", "code"), task("two", "explore")), lambda _: say("Found.")))
-    t = team(r, network=Network(("pypi.org",)))
-    await drive(t.session)
-    opened = sorted(line for line in t.workspace.log if line.startswith("open"))
-    assert opened == ["open code-1 to write and pypi.org", "open main to read"]
-
-
 EXPLORE, CODE = TYPES["explore"], TYPES["code"]
 
 
-@pytest.mark.req("S2", "S4", "S9", "P4")
+@pytest.mark.req("S2", "S4", "S9", "P4", "N1a")
 @pytest.mark.parametrize("untrusted", (True, False))
 async def test_one_that_reads_and_one_that_writes(room: Open, untrusted: bool) -> None:
     """One that reads is in plan mode, without a network, on a tree that it cannot change; strangers restrict it alone.

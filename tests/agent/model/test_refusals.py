@@ -20,7 +20,7 @@ from bot.ports import AnswerCompleted, ModelRequest, Notice, Replay
 from bot.testing.model.reply import Fault, Policy, Reply, call, say, sequence, several, think
 from bot.testing.model.request_view import ModelRequest as Seen
 from tests.agent.conftest import Open
-from tests.agent.ground import ENVIRONMENT, assert_prefixes, drive, ended, of, stream
+from tests.agent.ground import ENVIRONMENT, ONE, assert_prefixes, drive, ended, of, stream
 from tests.rows import every_row
 from tests.toolhost.pictures import png
 
@@ -107,12 +107,6 @@ def test_a_context_that_is_too_full_is_told_from_other_mistakes() -> None:
     assert not status_failure(401, "authentication_error", OVERFULL[0], {}).too_long
 
 
-ONE = ModelRequest(
-    "claude-opus-5-5",
-    ({"type": "text", "text": "You are terse."},),
-    (),
-    [{"role": "user", "content": [{"type": "text", "text": "Hello."}]}],
-)
 LONG = replace(ONE, peak=600_000)
 HAIKU = replace(ONE, model="claude-haiku-4-5")
 STRICT: Json = {"name": "T", "description": "T.", "strict": True, "input_schema": {"type": "object", "properties": {}}}

@@ -15,7 +15,7 @@ from bot.agent.model.answer import MalformedAnswer, StreamedAnswer, parse_object
 from bot.agent.model.request import ConfiguredModel, body, context_fields, parameters, with_cache_marks
 from bot.agent.model.specs import ALIASES, SPECS, cost_usd, merge_listing, resolve
 from bot.agent.permissions.tool_gate import Mode
-from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
+from bot.agent.prompts import Environment, first_message, system_blocks
 from bot.agent.subagents.report import SCHEMA
 from bot.agent.tools.registry import ALL, READING_GITHUB, READING_WEB, by_name, schemas
 from bot.core.transcript import Json, encode_json, sendable
@@ -25,7 +25,7 @@ from bot.testing.model.models import cost_usd as billed
 from bot.testing.model.reply import Policy, call, say, sequence, several, think
 from bot.testing.model.request_view import ModelRequest as Seen
 from tests.agent.conftest import Open
-from tests.agent.ground import ENVIRONMENT, TASK_TOOL, assert_prefixes, drive, ended, marks, of, stream, unmarked
+from tests.agent.ground import ENVIRONMENT, ONE, TASK_TOOL, assert_prefixes, drive, ended, marks, of, stream, unmarked
 from tests.rows import Failures, every_row
 
 TOKEN = 3.6
@@ -263,14 +263,6 @@ async def test_another_job_reads_tools_and_system_from_the_cache(room: Open, mod
     assert r.world.ledger.usage.cache_read >= 0.9 * shared
 
 
-@pytest.mark.req("M5")
-def test_the_first_prompt_is_small() -> None:
-    first = first_message(ENVIRONMENT, "Do it.", [prompt_text("plan_mode")])
-    tools = schemas(by_name((*ALL, *READING_WEB, *READING_GITHUB, TASK_TOOL)))
-    said = json.dumps([*tools, *system_blocks("main"), first], ensure_ascii=False)
-    assert len(said.encode()) / TOKEN <= 6_000
-
-
 @pytest.mark.req("M4")
 async def test_thirty_calls_in_one_message_stay_within_reach_of_the_cache(room: Open) -> None:
     many = several(*(call("LS", path=str(n)) for n in range(30)))
@@ -375,14 +367,6 @@ async def test_a_model_is_asked_about_once(room: Open, name: str) -> None:
     assert merge_listing(
         resolve("unheard-of"), {"capabilities": {"structured_outputs": {"supported": True}}}
     ).structured
-
-
-ONE = ModelRequest(
-    "claude-opus-5-5",
-    ({"type": "text", "text": "You are terse."},),
-    (),
-    [{"role": "user", "content": [{"type": "text", "text": "Hello."}]}],
-)
 
 
 @pytest.mark.req("C2")
