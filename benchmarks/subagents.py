@@ -42,7 +42,7 @@ from bot.agent.loop import run
 from bot.agent.model.anthropic_model import AnthropicModel
 from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.prompts import Environment, first_message
-from bot.agent.resources import NetworkLog, SessionPlace, SessionResources
+from bot.agent.resources import SessionPlace, SessionResources
 from bot.agent.session_events import RequestStarted
 from bot.agent.subagents.types import AT_ONCE, TYPES, SubagentSettings
 from bot.clock import SystemClock
@@ -202,7 +202,6 @@ async def measure(given, rounds, *, at_once, rate=0, eager=True):
             SessionSettings(SessionId("bench"), "claude-opus-5-5", crew),
             world,
             place=SessionPlace(workspace, tree, host, environment),
-            network_log=NetworkLog(),
         )
         session.begin(first_message(environment, PROMPT))
         await asyncio.to_thread(model.warm)

@@ -13,13 +13,12 @@ from bot.agent.permissions.tool_gate import Mode
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
 from bot.agent.prompts.environment_text import allowance
 from bot.agent.resources import (
-    NetworkLog,
+    RepositoryReads,
     RequestPrefix,
     SessionLog,
     SessionPlace,
     SessionResources,
     load_request_prefix,
-    repository_reads,
 )
 from bot.agent.session import NOT_RUN, Session
 from bot.agent.session_events import AgentEvent, Ended, Sink, iterate_events
@@ -126,7 +125,6 @@ def assemble_session(
     resources: SessionResources,
     *,
     place: SessionPlace,
-    network_log: NetworkLog,
     lines: Sequence[Line] = (),
 ) -> tuple[Session, SubagentPool]:
     """Return a session that has not begun, and the pool of its sub-agents.
@@ -136,6 +134,7 @@ def assemble_session(
     log = SessionLog(settings.id, MAIN, resources)
     model, budget = settings.configuration.models.main, settings.configuration.budget
     monitor = Monitor(resources.clock, Limits(budget.steps, budget.minutes * 60))
+    reader = resources.repository
     context = ToolContext(
         place.host,
         place.checkout.shown_as,
@@ -145,8 +144,8 @@ def assemble_session(
         memory=place.environment.project,
         scope=place.scope,
         web=resources.web,
-        network_log=network_log,
-        reads=repository_reads(resources.repository, strangers=settings.mode is Mode.PLAN),
+        network_log=place.network_log,
+        reads=None if reader is None else RepositoryReads(reader, strangers=settings.mode is Mode.PLAN),
         plan_limits=settings.plan_limits,
     )
     pool = SubagentPool(settings, place, log, context, monitor)

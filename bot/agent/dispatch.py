@@ -4,12 +4,12 @@ import asyncio
 import json
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from pydantic import ValidationError
 
@@ -50,10 +50,7 @@ AT_ONCE: Final = 10
 CANCELLED: Final = "Cancelled before it finished."
 RESULT_LIMIT: Final = 100_000
 SHOWN_WHOLE: Final = 8_000
-"""Longest command or path, in characters, that a person may be asked about.
-
-Nobody reads pages before permitting them.
-"""
+"""Longest command or path, in characters, that a person may be asked about: nobody reads pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +142,7 @@ def admit(session: Session, prepared: PreparedCall) -> PreparedCall:
 
 
 def are_repeatable(prepared: Sequence[PreparedCall]) -> bool:
-    """Return whether the calls can be made again after a crash.
-
-    True if at least one of them resumes by itself (a sub-agent) and all of them are safe to run concurrently.
-    """
+    """Return whether calls can be made again after a crash: one resumes by itself, and all may run concurrently."""
     ready = [call for call in prepared if isinstance(call, ReadyCall)]
     resumes = any(call.tool.starts_subagents for call in ready)
     return resumes and all(call.tool.concurrent(call.tool_input) for call in ready)
@@ -209,10 +203,7 @@ def collect_results(calls: Sequence[Json], results: dict[str, Json]) -> list[Jso
 
 
 def _suspension(session: Session, ready: ReadyCall) -> PreparedCall:
-    """Return the suspension for a plan or a question, or a refusal if the plan is not allowed or nobody can answer.
-
-    A sub-agent's plan or question suspends nothing: it goes to the parent (P5).
-    """
+    """Return the suspension for a plan or a question, or a refusal. A sub-agent's goes to its parent instead (P5)."""
     if session.context.is_subagent:
         return ready
     if isinstance(ready.tool_input, AskInput):
@@ -230,10 +221,7 @@ def _suspension(session: Session, ready: ReadyCall) -> PreparedCall:
 
 
 def _request(session: Session, call: Json, about: str, *, why: str) -> PreparedCall:
-    """Suspend the call until people permit it, if somebody can be asked (P7).
-
-    A sub-agent's parent has to ask instead.
-    """
+    """Suspend the call until people permit it (P7). Refuse it if nobody can be asked, as from a sub-agent."""
     if session.context.is_subagent:
         need = "Nobody can be asked from here: put into your report exactly what you need, and why"
         return RefusedCall(call, f"Denied: {why}. {need}.")
@@ -331,7 +319,7 @@ def _cap_output(output: ToolOutput) -> ToolOutput:
 
 
 def _with_images(output: ToolOutput, messages: Sequence[Json]) -> ToolOutput:
-    """Drop the images that do not fit beside those in `messages`: the service would refuse every later request."""
+    """Drop the images that do not fit with those in `messages`: the service would refuse every later request."""
     room = room_for(output.blocks, images(messages)) if output.blocks else 0
     if left_out := len(output.blocks) - room:
         note = f"\n[{left_out} images left out: a conversation holds {MOST_IMAGES} of them, and {IMAGE_BYTES:,} bytes]"
@@ -354,47 +342,38 @@ READING: Final = frozenset({CallKind.READ, CallKind.READ_COMMAND, CallKind.EXPLO
 
 
 @dataclass(slots=True)
-class HeldEvents:
-    """A sink that keeps events until somebody may see them, and passes them on from then on."""
+class EagerCall:
+    """A call that started early. It keeps its events until somebody may see them, and passes on those that follow."""
 
+    ready: ReadyCall
+    work: InitVar[Callable[[Sink], Coroutine[Any, Any, None]]]
+    _task: "asyncio.Task[None]" = field(init=False)
     _events: deque[AgentEvent | AnswerStarted] = field(default_factory=deque)
     _emit: Sink | None = None
 
-    async def receive(self, event: AgentEvent | AnswerStarted) -> None:
+    def __post_init__(self, work: Callable[[Sink], Coroutine[Any, Any, None]]) -> None:
+        self._task = asyncio.create_task(work(self._receive))
+
+    async def _receive(self, event: AgentEvent | AnswerStarted) -> None:
         if self._emit is None:
             self._events.append(event)
         else:
             await self._emit(event)
 
-    async def release(self, emit: Sink) -> None:
-        while self._events:
-            await emit(self._events.popleft())
-        self._emit = emit
-
-
-@dataclass(slots=True)
-class EagerCall:
-    """A call that started early, with the events that nobody has seen yet."""
-
-    ready: ReadyCall
-    task: "asyncio.Task[None]"
-    events: HeldEvents
-
     async def finish(self, emit: Sink) -> None:
-        """Report the call's events, until its result is stored, and raise its error.
-
-        Cancelling this cancels the call.
-        """
+        """Report the call's events until its result is stored, and raise its error. Cancelling it cancels the call."""
         try:
-            await self.events.release(emit)
-            await self.task
+            while self._events:
+                await emit(self._events.popleft())
+            self._emit = emit
+            await self._task
         finally:
             await self.cancel()
 
     async def cancel(self) -> None:
         """Cancel the call unless it has ended, and wait until nothing of it runs."""
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
 
 
 @dataclass(slots=True)
@@ -430,8 +409,7 @@ class EagerCalls:
         if ready is None:
             self._open = False
             return
-        events = HeldEvents()
-        self._started[call["id"]] = EagerCall(ready, asyncio.create_task(self._run(ready, events)), events)
+        self._started[call["id"]] = EagerCall(ready, partial(self._run, ready))
 
     def ready(self, call: Json) -> ReadyCall | None:
         started = self._started.get(call["id"])
@@ -468,7 +446,6 @@ class EagerCalls:
         self.session.monitor.over = None  # the complete answer decides whether a limit is reached
         return None
 
-    async def _run(self, ready: ReadyCall, events: HeldEvents) -> None:
-        """Run a call in its place, keeping its events until somebody takes them."""
+    async def _run(self, ready: ReadyCall, emit: Sink) -> None:
         async with nullcontext() if ready.tool.starts_subagents else self._places:
-            await run_call(self.session, ready, self.results, events.receive)
+            await run_call(self.session, ready, self.results, emit)

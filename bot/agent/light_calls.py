@@ -55,10 +55,7 @@ async def stream_and_book(
 
 
 async def _may_try_again(log: SessionLog, request: ModelRequest, notice: Notice, *, ticket: Ticket, size: int) -> bool:
-    """Return whether the try after a notice may go out.
-
-    A failed try that cost nothing keeps its place in the budget.
-    """
+    """Return whether another try may go out. A failed one that cost nothing keeps its place in the budget."""
     if notice.model:
         abilities = log.resources.model.abilities(notice.model)
         ticket.most_usd = most_expensive_answer(abilities, request.role, size)

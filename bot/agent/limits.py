@@ -93,10 +93,7 @@ class Limits:
     """Bounds of its sandbox."""
 
     def with_more(self, resource: Resource, factor: float) -> Self:
-        """Return these limits with `factor` times as much of one resource.
-
-        A resource without a bound stays unbounded.
-        """
+        """Return these limits with `factor` times as much of one resource; what is unbounded stays so."""
         allowed = getattr(self, resource)
         if allowed is None:
             return self
@@ -125,7 +122,7 @@ class AgentSpend:
 
 
 class SharedBudget:
-    """A budget that others spend from as well. By default there is none beside the ledger's own."""
+    """A budget that others spend from as well. By default there is none but the ledger's own."""
 
     __slots__ = ()
 

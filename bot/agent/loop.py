@@ -201,7 +201,7 @@ async def _send_request(
 
 
 def _end_on_error(session: Session, error: PlangateError) -> Ended:
-    """Record why no answer can be used, such as a canary in the result of a call that started beside the stream."""
+    """Record why no answer can be used, such as a canary in the result of a call that started early."""
     if isinstance(error, CanaryShown):
         return end_on_canary(session, error)
     session.note("failed", {"text": str(error)})
@@ -241,7 +241,7 @@ def unique_call_ids(answer: Json, taken: Set[str]) -> Json:
 # typed events to one sink, whose other end is the generator `run`, and never prints. Cancelling it leaves a valid,
 # saved history: unfinished calls are marked as cancelled. If no call of a message finished, the message is dropped, as
 # after a crash, and a resumed session asks again. A message that starts sub-agents is kept: its calls are made again,
-# and the sub-agents resume where they were (L6, L9).
+# and the sub-agents resume where they were (L6, L9). What returns `Ended | None` returns None if the session goes on.
 
 NUDGES: Final = 3
 """How often the model is asked to continue an empty or cut answer."""
@@ -283,10 +283,7 @@ async def drive(session: Session, emit: Sink) -> Ended:
 
 
 async def _step(session: Session, unproductive: Counter[str], emit: Sink) -> Ended | None:
-    """Make one request and act on its answer.
-
-    Returns Ended if the session rests then, or at a limit or an alarm, and None if it goes on.
-    """
+    """Make one request and act on its answer. Ends at a limit or an alarm, too."""
     if session.resources.alarm.is_triggered:
         return Ended(session.agent, End.FAILED, str(CanaryShown()))
     if finished := end_if_finished(session):
@@ -310,10 +307,7 @@ async def _step(session: Session, unproductive: Counter[str], emit: Sink) -> End
 async def _react(
     session: Session, completed: AnswerCompleted, eager: EagerCalls, *, unproductive: Counter[str], emit: Sink
 ) -> Ended | None:
-    """Act on a complete answer: run its calls, continue, ask the model to continue, or rest (M10).
-
-    Returns Ended if the session rests, and None if it goes on.
-    """
+    """Act on a complete answer: run its calls, continue, ask the model to continue, or rest (M10)."""
     match completed.stop_reason:
         case "tool_use" | "end_turn" | "stop_sequence" | "pause_turn" if tool_calls(completed.message):
             return await _run_tools(session, completed, eager, emit)
@@ -337,10 +331,7 @@ async def _react(
 
 
 async def _run_tools(session: Session, completed: AnswerCompleted, eager: EagerCalls, emit: Sink) -> Ended | None:
-    """Run the calls of a message and commit it together with their results, or suspend.
-
-    Returns Ended if the session rests, and None if it goes on.
-    """
+    """Run the calls of a message and commit it together with their results, or suspend."""
     calls = tool_calls(completed.message)
     prepared = [eager.ready(call) or dispatch.prepare(session, call) for call in calls]
     if any(isinstance(call, dispatch.SuspendedCall) for call in prepared):

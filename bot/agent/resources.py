@@ -191,11 +191,6 @@ class RepositoryReads:
         return RepositoryReads(self.reader, self.strangers and restricted, self.used)
 
 
-def repository_reads(reader: RepositoryReader | None, *, strangers: bool) -> RepositoryReads | None:
-    """Return a main agent's access, or None if its thread is not on GitHub."""
-    return None if reader is None else RepositoryReads(reader, strangers)
-
-
 # --- Where a session works --------------------------------------------------------------------------------------------
 
 
@@ -211,6 +206,8 @@ class SessionPlace:
     """Runs the commands that may run while planning; None where none does."""
     scope: ScopeWatch | None = None
     """Watches the paths of approved work (K5); None while planning."""
+    network_log: NetworkLog = field(default_factory=NetworkLog)
+    """Network hosts that the session reaches, or is refused."""
 
 
 # --- What every request of a session sends unchanged, and how a saved session gets it back (M1, L9) -------------------

@@ -363,9 +363,9 @@ async def open_session(run: ThreadRun, start: SessionStart) -> AsyncIterator[Ses
         gate = replace(run.resources.gate, granted=run.state.approval.granted)
         resources = replace(run.resources, gate=gate, emit=run.listener, light=light)
         environment = await run.environment(run.state.request.base)
-        place = SessionPlace(run.workspace, tree, host, environment, network, rehearsal, start.scope)
+        place = SessionPlace(run.workspace, tree, host, environment, network, rehearsal, start.scope, network_log)
         session_settings = await _session_settings(run, start)
-        session, pool = assemble_session(session_settings, resources, place=place, network_log=network_log, lines=lines)
+        session, pool = assemble_session(session_settings, resources, place=place, lines=lines)
         if lines:
             await restore_session(session, pool, lines, journaled=run.state.costs.consumption(start.session_id))
         bind_budgets(run)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from bot.agent.assembly import SessionSettings, assemble_session
 from bot.agent.permissions.tool_gate import Mode
 from bot.agent.prompts import first_message, prompt_text
-from bot.agent.resources import NetworkLog, SessionPlace
+from bot.agent.resources import SessionPlace
 from bot.agent.session import Session
 from bot.agent.session_events import AgentChanged, AgentEvent
 from bot.agent.subagents.pool import SubagentPool
@@ -153,7 +153,6 @@ def team(
         SessionSettings(SessionId(ident), types, configuration, mode, untrusted),
         r.world,
         place=SessionPlace(workspace, Checkout("main", FOLDER, BASE), r.host, told, network),
-        network_log=NetworkLog(),
     )
     reminders = [prompt_text("plan_mode")] if mode is Mode.PLAN else []
     session.begin(first_message(ENVIRONMENT, "Fix the shipping.", reminders))

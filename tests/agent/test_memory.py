@@ -201,8 +201,6 @@ def test_hostile_text_takes_bounded_time(text: str) -> None:
     visible_memory(text)
 
 
-# --- folders -------------------------------------------------------------------------------------------------------
-
 NESTED = {
     "CLAUDE.md": "At the root.",
     "src/CLAUDE.md": "For src. @rules.md",

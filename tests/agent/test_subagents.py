@@ -444,6 +444,8 @@ async def test_where_many_may_work_at_once_none_of_them_writes_the_shared_prefix
         r.world.ledger.usage.cache_write < 2 * written + r.world.ledger.rows[MAIN, "claude-opus-5-5"].usage.cache_write
     )
     assert "stream" not in warming.body
+    await t.pool._warm_cache(EXPLORE)
+    assert len(warmings(r)) == 1, "what the cache holds is not written again"
     assert r.world.ledger.cost_usd == pytest.approx(r.api.usage.cost_usd)
 
 

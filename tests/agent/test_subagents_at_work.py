@@ -10,7 +10,7 @@ import pytest
 from bot.agent.assembly import SessionSettings, assemble_session, begin_session
 from bot.agent.loop import run
 from bot.agent.permissions.tool_gate import Mode
-from bot.agent.resources import NetworkLog, SessionPlace
+from bot.agent.resources import SessionPlace
 from bot.agent.session import Session
 from bot.agent.session_events import End, ToolStarted
 from bot.agent.subagents.types import RESTRICTED, TYPES
@@ -44,7 +44,6 @@ async def team(
         SessionSettings(SessionId("thread-1"), TYPES, configuration, mode=Mode.ACCEPT_EDITS),
         r.world,
         place=SessionPlace(workspace, checkout, host, ENVIRONMENT),
-        network_log=NetworkLog(),
     )
     begin_session(session, ENVIRONMENT, "Fix the shipping.")
     return session, checkout, workspace

@@ -1,23 +1,23 @@
 """Sub-agents whose process was killed: what was reported counts, what was in flight goes on or runs again (L9, S11)."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
 
-from bot.agent.assembly import SessionSettings, assemble_session
+from bot.agent.assembly import SessionSettings, assemble_session, restore_session
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
-from bot.agent.resources import NetworkLog, SessionPlace
+from bot.agent.resources import SessionPlace
 from bot.agent.session import ASKED
 from bot.agent.session_events import AgentChanged, AgentEvent, End, Lifecycle, Recovery, RecoveryOutcome
-from bot.agent.subagents.assignment import interrupted_notice
+from bot.agent.subagents.assignment import interrupted_assignments
 from bot.agent.subagents.pool import GOES_ON, LOST_ONCE, LOST_TWICE
 from bot.agent.subagents.types import TYPES
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Line, LineKind
-from bot.core.work import Checkout
+from bot.core.work import Checkout, Consumption
 from bot.testing.model.reply import Fault, Reply, call, say, several, stop, think
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
@@ -81,20 +81,25 @@ def snapshot(r: Room) -> Room:
     return replace(r, world=replace(r.world, transcripts=transcripts, ledger=Ledger()))
 
 
-def resumed(r: Room, forks: list[str]) -> Team:
+def assembled(r: Room, forks: list[str], lines: Sequence[Line]) -> Team:
     """The saved parent with a crew in new objects, and the forks that are still there."""
-    lines = r.world.transcripts.load(SessionId("thread-1"))
     workspace = DeskWorkspace(forks=list(forks))
     session, pool = assemble_session(
         SessionSettings(SessionId("thread-1"), TYPES),
         replace(r.world, ledger=Ledger()),
         place=SessionPlace(workspace, Checkout("main", FOLDER, BASE), DeskHost(r.host.answer), ENVIRONMENT),
-        network_log=NetworkLog(),
         lines=lines,
     )
-    session.restore(lines)
-    pool.restore(lines)
     return Team(session, pool, workspace)
+
+
+def resumed(r: Room, forks: list[str]) -> Team:
+    """The same with all that the transcript says."""
+    lines = r.world.transcripts.load(SessionId("thread-1"))
+    t = assembled(r, forks, lines)
+    t.session.restore(lines)
+    t.pool.restore(lines)
+    return t
 
 
 def of_half(requests: list[ModelRequest]) -> list[ModelRequest]:
@@ -232,21 +237,30 @@ async def test_a_cancelled_parent_loses_no_report(room: Open) -> None:
 
 
 @pytest.mark.req("L9", "S11")
-async def test_beside_a_call_that_cannot_be_repeated_the_parent_is_asked_again(room: Open) -> None:
+async def test_a_parent_with_a_call_that_cannot_be_repeated_is_asked_again(room: Open) -> None:
     """A write stands beside the task: the answer is dropped, the parent is told who was in flight, and one that is sent
     in the same words goes on."""
     policy = Halting(several(call("Write", file_path="a", content="a"), task("half", "code")))
     r = room(policy)
     first = team(r)
     left = await killed(r, first, policy)
-    t = resumed(left, first.workspace.forks)
+    lines = left.world.transcripts.load(SessionId("thread-1"))
+    t = assembled(left, first.workspace.forks, lines)
+    await restore_session(t.session, t.pool, lines, journaled=Consumption())
     assert t.session.unfinished_answer is None
-    (told,) = interrupted_notice(t.session.log, left.world.transcripts.load(t.session.id))
+    (told,) = t.session.queued
     assert "code-1" in told
-    t.session.queued.append(told)
     assert interruptions(await drive(t.session)) == [GOES_ON]
     assert [request.step for request in r.api.requests if not brief(request)] == [0, 0, 1]
     assert [request.step for request in of_half(children(r))] == [0, 1, 2, 2]
+
+
+@pytest.mark.req("L9", "S6")
+async def test_a_task_whose_report_reached_the_parent_is_not_interrupted(room: Open) -> None:
+    r = room(script(task("look"), lambda _: say("Seen.")))
+    t = team(r)
+    await drive(t.session)
+    assert interrupted_assignments(r.world.transcripts.load(t.session.id)) == []
 
 
 @pytest.mark.req("L9", "X3")

@@ -13,7 +13,7 @@ from bot.agent.limits import Ledger
 from bot.agent.model.anthropic_model import AnthropicModel
 from bot.agent.permissions.tool_gate import CallKind, Decision, Mode, PermissionGate, Ruling
 from bot.agent.prompts import Environment
-from bot.agent.resources import NetworkLog, SessionPlace, SessionResources
+from bot.agent.resources import SessionPlace, SessionResources
 from bot.agent.session import Session
 from bot.agent.subagents.types import TYPES
 from bot.clock import SystemClock
@@ -56,7 +56,6 @@ async def planner(person: Person, gate: PermissionGate) -> AsyncIterator[Planner
             SessionSettings(SessionId("attack"), TYPES),
             SessionResources(model, MemoryTranscripts(), clock, gate, ledger),
             place=SessionPlace(workspace, checkout, host, environment),
-            network_log=NetworkLog(),
         )
         session.begin({"role": "user", "content": [{"type": "text", "text": PROMPT}]})
         yield Planner(session, host, Path(checkout.path))

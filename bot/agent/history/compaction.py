@@ -213,10 +213,7 @@ class HistoryPart:
 
 
 def is_due(session: Session) -> bool:
-    """Return whether the next request needs room first (C1).
-
-    The size is the last usage plus an estimate of what was appended since.
-    """
+    """Return whether the next request needs room first (C1), by the last usage and an estimate of what came since."""
     if session.is_full:
         return True
     window = session.resources.model.abilities(session.prefix.model).window

@@ -69,7 +69,7 @@ def summary_block(summary: str) -> Json:
 
 
 def images(messages: Iterable[Json]) -> Iterator[Json]:
-    """Yield the images of tool results, and those beside them."""
+    """Yield the images of tool results, and of messages themselves."""
     for message in messages:
         for block in message["content"] if isinstance(message["content"], list) else ():
             if block.get("type") == "image":
@@ -97,7 +97,7 @@ def _without_pictures(block: Json, digests: Collection[str]) -> Json:
 
 
 def room_for(blocks: Sequence[Json], others: Iterable[Json]) -> int:
-    """Return how many of these images, counted from the first, fit into a history beside the images `others`."""
+    """Return how many of these images, counted from the first, fit into a history with the images `others`."""
     sizes = [_data_size(image) for image in others]
     count, size = len(sizes), sum(sizes)
     for number, block in enumerate(blocks):

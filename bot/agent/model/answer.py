@@ -62,9 +62,7 @@ class StreamedAnswer:
 
     @reading()
     def feed(self, event: Json) -> AnswerStarted | CallReceived | Delta | None:
-        """Process one event and return what a session may know of it now; raises MalformedAnswer for an invalid
-        event.
-        """
+        """Process one event and return what a session may know of it. Raises MalformedAnswer for an invalid one."""
         match event.get("type"):
             case "message_start":
                 message = event["message"]

@@ -7,6 +7,7 @@ first time without streaming.
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
@@ -240,9 +241,7 @@ class AnthropicModel:
         if not call.fields.get("stream"):
             yield await self._request_whole(call, spec, answer)
             return
-        async with aclosing(
-            iterate_within(self._events(call), self.patience.total, idle=self.patience.quiet)
-        ) as events:
+        async with aclosing(iterate_within(self._events(call), math.inf, idle=self.patience.quiet)) as events:
             async for event in events:
                 model_event = answer.feed(event)
                 if isinstance(model_event, AnswerStarted):

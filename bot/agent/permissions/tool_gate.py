@@ -70,10 +70,7 @@ def relative_input(tool_input: Json, folder: str) -> Json:
 
 
 def covers_paths(pattern: str, tool: str, tool_input: Json) -> bool:
-    """Return whether a pattern covers all paths that a call names, as an allow rule requires.
-
-    Paths outside the checkout are never covered.
-    """
+    """Return whether a pattern covers all paths that a call names, as an allow rule requires; none lies outside."""
     paths = list(_call_paths(tool, tool_input))
     inside = (normalized_path(path).partition("/")[0] != ".." and not path.startswith("/") for path in paths)
     return all(inside) and all(is_path_covered(path, pattern) for path in paths)
@@ -100,10 +97,7 @@ def reaches(pattern: str, tool: str, tool_input: Json) -> bool:
 
 
 def named_by(pattern: str, command: str) -> bool:
-    """Return whether a shell line spells out a path that a pattern reaches.
-
-    The path may be a whole word or follow a sign such as = or :.
-    """
+    """Return whether a shell line spells out a path that a pattern reaches, as a word or after a sign such as =."""
     from bot.agent.permissions.shell_policy import program_names
 
     words = {piece for word in program_names(command) for piece in (word, *re.split(r"[=:,@]", word)) if piece}
@@ -257,10 +251,7 @@ _SUBJECT: Final = {"Bash": "command", "Task": "subagent_type", "GitHubRead": "wh
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One pattern such as ``Bash(git diff:*)`` or ``Read(docs/**)``.
-
-    Without a pattern it covers every call of the tool.
-    """
+    """One pattern such as ``Bash(git diff:*)`` or ``Read(docs/**)``; without one it covers every call of the tool."""
 
     tool: str
     pattern: str = "*"
@@ -299,20 +290,14 @@ class Rule:
         return any(map(self._matches_subject, (about, *parts)))
 
     def _named_by(self, command: str) -> bool:
-        """Return whether a command names a path of this rule.
-
-        A read-only command does not match a rule about writing.
-        """
+        """Return whether a command names a path of this rule. One that only reads matches no rule about writing."""
         from bot.agent.permissions.shell_policy import is_read_only
 
         writes = applies_to("Edit", self.tool)
         return named_by(self.pattern, command) and not (writes and is_read_only(command))
 
     def _matches_subject(self, subject: str) -> bool:
-        """Return whether the pattern matches one command or path.
-
-        ``prefix:*`` matches the prefix alone or followed by arguments.
-        """
+        """Return whether the pattern matches one command or path; ``prefix:*`` also with arguments after it."""
         if self.tool == FETCH:
             match = _HOST.match(subject)
             return self.domain == "*" or (match is not None and covers(self.domain, match[1]))

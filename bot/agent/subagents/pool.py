@@ -351,10 +351,7 @@ class SubagentPool:
         return by_name((*(tool for tool in kind.tools if tool not in closed), RESOURCE_REQUEST))
 
     def _prefix(self, kind: AgentType, limits: Limits) -> RequestPrefix:
-        """Return what every request of a new sub-agent sends unchanged.
-
-        The role decides on thinking and the length of an answer (M6).
-        """
+        """Return what every request of a new sub-agent sends unchanged. The role decides on thinking (M6)."""
         system = system_blocks(kind.name, kind.system_prompt, writes=kind.writes)
         role = "subagent" if limits.thinking_tokens is None else "restricted"
         model = kind.model or self.settings.configuration.models.subagent

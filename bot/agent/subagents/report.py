@@ -222,10 +222,7 @@ class Synthesis:
 
 
 def parse_report(text: str) -> StructuredReport:
-    """Parse a report.
-
-    Text after the JSON is added to the summary. A text that does not fit the schema becomes the summary.
-    """
+    """Parse a report. Text after the JSON joins the summary; a text that does not fit the schema becomes it."""
     try:
         value, end = JSONDecoder().raw_decode(text)
         report = StructuredReport.model_validate(value)
@@ -263,10 +260,7 @@ def synthesis_text(synthesis: Synthesis) -> str:
 
 
 def overview_lines(synthesis: Synthesis) -> list[str]:
-    """Return the lines that say who reported, who failed, and what is contested.
-
-    Reported text cannot start a line of its own.
-    """
+    """Return the lines that say who reported, who failed, and what is contested. No reported text begins a line."""
     agents = synthesis.reported + len(synthesis.failed)
     parts = [
         f"{synthesis.reported} of {agents} agents reported; completeness {synthesis.completeness:.0%}, "
@@ -297,10 +291,7 @@ def _merge_points(points: Sequence[tuple[str, Point]]) -> tuple[AgentStatement, 
 
 
 def _contradictions(rows: Sequence[AgentStatement], severity: ContradictionSeverity) -> tuple[Contradiction, ...]:
-    """Return the pairs of statements by different agents on one topic.
-
-    One agent may say several things about a topic.
-    """
+    """Return the pairs of statements by different agents on one topic. One agent may say several things about it."""
     topics: dict[str, list[AgentStatement]] = {}
     for row in rows:
         if _plain(row.topic):

@@ -230,11 +230,7 @@ class SubagentRun:
                 return []
 
     def _record_failed_call(self, event: ToolFinished, session: Session) -> list[AgentEvent]:
-        """Record a failed call, and return its event.
-
-        The agent's model is told in any case. A denied call is also escalated to the parent. A call beyond a limit is
-        no trouble of its own: the session ends with that limit.
-        """
+        """Record a failed call, and return its event. A denied one is escalated; a limit ends the session by itself."""
         if not event.is_error:
             return []
         text = event.text[:SHORT]
@@ -270,10 +266,7 @@ class SubagentRun:
         return self.record_recovery(trouble, RecoveryOutcome.UNRECOVERABLE, f"gave up: {self.report.end.text}")
 
     def _apply_remedy(self, session: Session, cure: Remedy) -> None:
-        """Raise the limit that a session reached, so that it can continue.
-
-        With Remedy.SMALLER, also restart its clock and ask the model to do less.
-        """
+        """Raise the limit that a session reached. For Remedy.SMALLER, also restart its clock and ask it to do less."""
         session.monitor.raise_limit(self.report.end.limit or Resource.SECONDS, RAISE_FACTOR)
         session.monitor.over = None
         if cure is Remedy.SMALLER:
@@ -281,10 +274,7 @@ class SubagentRun:
             session.add({"role": "user", "content": [{"type": "text", "text": SMALLER}]})
 
     def raise_requested_limit(self, monitor: Monitor, resource: Resource) -> bool:
-        """Raise a limit that the sub-agent asks for (resource_request), as often as the table allows.
-
-        Returns whether it was raised. A request counts as trouble with a limit.
-        """
+        """Raise a limit that the sub-agent asks for, as often as the table allows, and return whether it was raised."""
         if remedy(Trouble.LIMIT, self.troubles[Trouble.LIMIT]) is not Remedy.RAISE:
             return False
         self.troubles[Trouble.LIMIT] += 1

@@ -41,10 +41,7 @@ class SubagentCheckouts:
 
     @asynccontextmanager
     async def open_fork(self, fork: str) -> AsyncIterator[Checkout]:
-        """Yield the fork of that name, new or left by an earlier process.
-
-        However the block exits, later forks are not held up.
-        """
+        """Yield the fork of that name, new or left by an earlier process. However it ends, no later one is held up."""
         self._merged[fork] = asyncio.Event()
         try:
             self._live_forks[fork] = await self._fork(fork)

@@ -1,1 +1,1 @@
-"""The tools, one file for each. `registry` lists them."""
+"""The tools: those of the sandbox, of the session itself, of the web, and of GitHub. `registry` lists them."""

@@ -1,6 +1,6 @@
 """GitHubRead: issues, pull requests, commits, and checks of the thread's repository, as quoted data (K8).
 
-It runs beside the loop, in no sandbox, and can change nothing. There is no repository in its input: the reader is
+It runs in no sandbox, and can change nothing. There is no repository in its input: the reader is
 bound to the one of the thread.
 """
 

@@ -31,9 +31,9 @@ BACKGROUND = (BASH_OUTPUT, KILL_SHELL)
 """For agents that have Bash and may leave plan mode; others start nothing in the background."""
 LISTING = (TODO_READ, TODO_WRITE)
 READING_WEB = (WEB_FETCH, WEB_SEARCH)
-"""Web tools. They run beside the loop, and a session gets them only where a rule opens them."""
+"""Web tools, which run in no sandbox. A session gets them only where a rule opens them."""
 READING_GITHUB = (GITHUB_READ_TOOL,)
-"""Runs beside the loop, and a session gets it only if its thread is on GitHub."""
+"""Runs in no sandbox. A session gets it only if its thread is on GitHub."""
 ALL = (*LOOKING, *BACKGROUND, *EDITING, *LISTING, PLAN, ASK)
 
 _OMITTED: Final = frozenset({"title", "description", "default"})

@@ -1,4 +1,4 @@
-"""The tools that run beside the loop: questions, plans, todo lists, and reviews (T4)."""
+"""The tools that need no sandbox: questions, plans, todo lists, and reviews (T4)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -15,7 +15,7 @@ from bot.core.network import WebPage
 from bot.core.transcript import Json, text_of
 from bot.ports import ToolOutput
 
-# --- WebFetch: one page of a host that an allow rule opens, as text (T4, N1). It runs beside the loop, in no sandbox
+# --- WebFetch: one page of a host that an allow rule opens, as text (T4, N1). It runs in no sandbox
 # A short page is shown as it is. For a long page, a light call answers the prompt (M11); if it gives no answer, the
 # page is shown, cut. The light call knows the prompt and the page, and nothing of the conversation. Either way the
 # result is data from strangers: fenced, escaped, and never larger than a result may be.
