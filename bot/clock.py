@@ -6,10 +6,7 @@ from datetime import UTC, datetime
 
 
 class SystemClock:
-    """Reads the machine's clocks and really sleeps."""
-
     def now(self) -> datetime:
-        """Return the time of day in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
@@ -17,5 +14,4 @@ class SystemClock:
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep for that many seconds."""
         await asyncio.sleep(seconds)

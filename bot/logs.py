@@ -19,7 +19,7 @@ from bot.core.secrets.redaction import Redactor
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
-# --- Redacts secrets from everything written to a terminal (PR4, X3). SHELL ------------------------------------------
+# --- Redacts secrets from everything written to a terminal (PR4, X3) -------------------------------------------------
 # `redirect_output` applies this to standard output and standard error of a process, including tracebacks.
 
 
@@ -37,7 +37,6 @@ class Outlet(TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Flush the underlying stream."""
         self.raw.flush()
 
     def writable(self) -> bool:
@@ -45,16 +44,13 @@ class Outlet(TextIOBase):
         return True
 
     def isatty(self) -> bool:
-        """Return whether a terminal is at the other end."""
         return self.raw.isatty()
 
     def fileno(self) -> int:
-        """Return the underlying file descriptor."""
         return self.raw.fileno()
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # a text stream has one, and the base class says None
-        """Encoding of what is written."""
         return self.raw.encoding
 
 
@@ -80,10 +76,8 @@ def redirect_output(redactor: Redactor) -> Iterator[None]:
         yield
 
 
-# --- The log of a process: one line per event, as text or JSON (PLANGATE_LOG), without secrets or message bodies
-# (PR4).
-# Service and Action log what happens. A `run` logs only warnings and errors, because it prints its events on the
-# screen.
+# --- The log of a process: one line per event, as text or JSON, without secrets or message bodies (PR4) ---------------
+# Service and Action log what happens. A `run` logs only warnings and errors, because it prints its events.
 
 LOGGER: Final = logging.getLogger("plangate")
 OURS: Final = logging.getLogger("bot")

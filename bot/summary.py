@@ -40,7 +40,6 @@ def summary_lines(run: TerminalRun) -> Iterator[str]:
 
 
 def cost(run: TerminalRun) -> str:
-    """Return a sentence with the steps and the cost of a run."""
     ledger = run.ledger
     amount = f"${ledger.cost_usd:.4f}" if ledger.is_priced else "cost unknown: a model without prices was used"
     return f"{run.printer.steps} steps, {amount}."
@@ -85,7 +84,6 @@ def checks(run: TerminalRun) -> list[dict[str, Any]]:
 
 
 def _cost(run: TerminalRun) -> float | None:
-    """Return the thread's cost in dollars, or None if a model without prices was used or the cost is unknown."""
     journaled = run.state.costs.total_usd
     if not run.ledger.is_priced or (journaled is None and not run.ledger.rows):
         return None

@@ -54,7 +54,6 @@ class Counters:
     values: Counter[tuple[str, tuple[tuple[str, str], ...]]] = field(default_factory=Counter)
 
     def add(self, name: str, amount: float = 1, **labels: str) -> None:
-        """Add an amount to a counter."""
         self.values[name, tuple(sorted(labels.items()))] += amount  # type: ignore[assignment]  # dollars are no integers
 
     def text(self) -> str:
@@ -257,7 +256,6 @@ class Telemetry:
         parent: object = "session",
         kind: int = _INTERNAL,
     ) -> _Span:
-        """Begin a span, and end an unanswered one of the same key."""
         self._end(key, _UNANSWERED)
         above = self._open[parent].id if parent in self._open else self._under
         attributes = {"gen_ai.conversation.id": self.thread, **(facts or {})}

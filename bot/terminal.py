@@ -67,7 +67,6 @@ class Terminal(Dialogue):
         return [] if TERMINAL in seen else [Turn(TERMINAL, PERSON, self.prompt, self.started)]
 
     async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
-        """Print the plan."""
         self._show(plan)
         return PostedComment(f"{TERMINAL}-{ask}")
 
@@ -117,7 +116,6 @@ class Terminal(Dialogue):
         return AnswerSnapshot(words=(self._words("\n".join(rows)),))
 
     def _ticks(self, asking: Asking, picked: Sequence[frozenset[int]]) -> BoxEdit:
-        """Return the chosen numbers as ticks."""
         first, on = 0, {asking.boxes - 1} if asking.closed_by_box else set()
         for question, numbers in zip(asking.questions, picked, strict=True):
             on |= {first + number for number in numbers}
@@ -128,7 +126,6 @@ class Terminal(Dialogue):
         return AnswerComment("", Author(PERSON, Role.ADMIN), self.clock.now(), text)
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
-        """Print why the plan waits."""
         if not self.dry_run:
             print(f"Plan {plan.short_digest} waits: {comment.reasons(verdict)}.", file=self.out)
 
@@ -158,7 +155,6 @@ class Terminal(Dialogue):
         return "Answer y to approve exactly this plan."
 
     def _ask(self, plan: PlanDocument) -> Candidate | None:
-        """Return the person's decision, or None if nobody is there to make one."""
         if self.dry_run:
             return None
         if self.yes:
@@ -184,7 +180,6 @@ def _line(prompt: str, out: TextIO) -> str:
 
 
 def _menu(question: Question) -> str:
-    """Return a question with its options numbered."""
     options = (
         f"  {number}. {option.label}" + (f": {option.description}" if option.description else "")
         for number, option in enumerate(question.options, 1)
@@ -212,7 +207,6 @@ class SessionPrinter:
     """Steps of the main agent, including those that an earlier process took."""
 
     def receive(self, event: AgentEvent) -> None:
-        """Print one event."""
         line = self._line(event)
         if line:
             print(readable(line), file=self.out, flush=True)

@@ -13,9 +13,9 @@ from typing import Final, TextIO
 from bot.action.report import outputs, receipt_path, summary, verify_pull_request
 from bot.action.runner import Runner
 from bot.clock import SystemClock
-from bot.compose.github import HostSetup, refuse_thread, repository_of, thread_of, unreported_threads
+from bot.compose.github import HostSetup, refuse_thread, repository_of, thread_of
 from bot.compose.local import try_sandbox
-from bot.compose.sweep import SWEEP, SweepSwitch, run_periodic_work, sweep_switch
+from bot.compose.sweep import SWEEP, SweepSwitch, sweep_switch
 from bot.config.action_inputs import ActionSettings, NoModelKey, action
 from bot.config.environment import environment_variables, log_style, redactor_for
 from bot.core.errors import Conflict, Misconfigured, PlangateError
@@ -27,10 +27,11 @@ from bot.github.deliveries import EVENTS, parse_delivery
 from bot.logs import setup
 from bot.ports import Clock
 from bot.service.github_host import GitHubHost
+from bot.service.maintenance_pass import run_periodic_work
+from bot.service.reconcile import unreported_threads
 
 # --- What a job does only if it has work: it prepares the machine for a sandbox, and switches the sweep --------------
-# Most jobs only read: they install nothing. While a job works, the sweep stays on, so that the work of a job that dies
-# is
+# Most jobs only read, and install nothing. While a job works, the sweep stays on: the work of a job that dies is then
 # found soon. At the end it stays on if something waits for people.
 
 _SECONDS: Final = 120
@@ -78,7 +79,6 @@ class Preparation:
 
 
 def preparation(action: ActionSettings, runner: Runner) -> Preparation:
-    """Return the preparation of a job. Raises Misconfigured if the repository's name is none."""
     at, token = repository_of(action.repository), action.job_token
     return Preparation(action, runner, sweep_switch(action.settings, at, token) if token else None)
 
@@ -100,11 +100,10 @@ def _run_script(action: ActionSettings) -> list[str]:
     return result.stderr.splitlines()
 
 
-# --- GitHub Actions: handles one event, checks its thread until it rests, then every waiting thread. SHELL -----------
-# A job that only listens reads what people said while another job works on the thread. A sweep skips
-# threads that another job works on. It continues threads that wait for approval, requests that this run took in, and
-# work
-# or texts that a dead job did not post. A scheduled run also reads what was said on a thread without an event.
+# --- One event: its thread is checked until it rests, then every waiting thread ---------------------------------------
+# A job that only listens reads what people said while another job works on the thread. A sweep skips threads that
+# another job works on. It continues threads that wait for approval, requests that this run took in, and work or texts
+# that a dead job did not post. A scheduled run also reads what was said on a thread without an event.
 
 FAILED: Final = 5
 TRIES: Final = 5
@@ -169,7 +168,6 @@ def _refuse(error: NoModelKey, environ: Mapping[str, str] | None, runner: Runner
 
 
 async def _open(action: ActionSettings, runner: Runner) -> int:
-    """Open the host of the job, do the job's work, and return the exit code."""
     number, comment = thread_in(action)
     prepared, only = preparation(action, runner), (repository_of(action.repository),)
     async with HostSetup(action.settings, only, run=action.run, before_work=prepared.before_work) as host:

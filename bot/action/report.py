@@ -87,7 +87,6 @@ def _write_predicate(receipt: str) -> str:
 
 
 def _cost(state: ThreadState) -> str:
-    """Return the thread's cost in dollars; "" if no entry records a cost."""
     return "" if state.costs.total_usd is None else f"{state.costs.total_usd:.4f}"
 
 

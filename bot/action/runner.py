@@ -38,7 +38,6 @@ class Runner:
         self._write(f"::stop-commands::{self._token}")
 
     def say(self, text: str) -> None:
-        """Write plain lines."""
         for line in text.splitlines():
             self._write(self.redactor.redact(line).replace("::", ": :"))
 
@@ -46,20 +45,16 @@ class Runner:
     """The same method under the name that streams use."""
 
     def error(self, text: str) -> None:
-        """Annotate the job with an error."""
         self._command("error", text)
 
     def warning(self, text: str) -> None:
-        """Annotate the job with a warning."""
         self._command("warning", text)
 
     def outputs(self, values: Mapping[str, str], path: Path | None) -> None:
-        """Pass the step's outputs to the runner. Values become single lines."""
         lines = [f"{name}={' '.join(self.redactor.redact(value).split())}\n" for name, value in values.items()]
         _append(path, "".join(lines))
 
     def add_summary(self, text: str, path: Path | None) -> None:
-        """Add Markdown to the job's summary."""
         _append(path, self.redactor.redact(text).rstrip() + "\n\n")
 
     def _command(self, name: str, text: str) -> None:

@@ -13,12 +13,10 @@ from bot.core.errors import Misconfigured
 if TYPE_CHECKING:
     from bot.cli.threads import ServiceClient
 
-# --- The commands of a service with its queue in PostgreSQL: `worker`, `migrate`, and `reindex`. SHELL. Heavy modules
-#     are imported on use
+# --- `worker`, `migrate`, and `reindex`: the commands of a service with its queue in PostgreSQL -----------------------
 
 
 def add_cluster_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add the commands and their flags."""
     worker = commands.add_parser("worker", help="check threads, with the queue in PLANGATE_DATABASE_URL")
     worker.add_argument(
         "--concurrency",
@@ -39,7 +37,6 @@ def add_cluster_commands(commands: "argparse._SubParsersAction[Any]") -> None:
 
 
 def work(arguments: argparse.Namespace) -> int:
-    """Run a worker until it is told to stop. Returns the exit code."""
     from bot.compose.local import try_sandbox
     from bot.compose.worker_process import run_worker
     from bot.config.environment import log_style, settings
@@ -52,7 +49,6 @@ def work(arguments: argparse.Namespace) -> int:
 
 
 def migrate(arguments: argparse.Namespace) -> int:
-    """Apply the migrations that the database lacks. Returns the exit code."""
     from bot.compose.worker_process import migrate_database
     from bot.config.environment import settings
 
@@ -78,20 +74,17 @@ def reindex(_: argparse.Namespace) -> int:
 
 
 def _count(text: str) -> int:
-    """Return a positive number."""
     if not (text.isdecimal() and int(text)):
         raise argparse.ArgumentTypeError(f"not a positive whole number: {text!r}")
     return int(text)
 
 
-# --- The commands that show a service's threads: their arguments, and what each calls. SHELL. Heavy modules are
-#     imported on use
+# --- `threads`, `show`, and `watch`: the commands that show a service's threads ---------------------------------------
 
 _THREAD: Final = re.compile(r"[\w.-]+/[\w.-]+#[1-9][0-9]{0,14}")
 
 
 def add_thread_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add `plangate threads`, `show`, and `watch`, with their arguments."""
     threads = commands.add_parser("threads", help="list the threads of a running service")
     threads.add_argument("--repo", default="", metavar="OWNER/REPO", help="only those of this repository")
     threads.add_argument(
@@ -108,7 +101,6 @@ def add_thread_commands(commands: "argparse._SubParsersAction[Any]") -> None:
 
 
 def run_threads(arguments: argparse.Namespace) -> int:
-    """Print the threads, and return the exit code."""
     from urllib.parse import urlencode
 
     from bot.cli.threads import print_threads
@@ -119,7 +111,6 @@ def run_threads(arguments: argparse.Namespace) -> int:
 
 
 def run_show(arguments: argparse.Namespace) -> int:
-    """Print one thread, and return the exit code."""
     from bot.cli.threads import print_thread
 
     return print_thread(_client(arguments), _thread(arguments), sys.stdout, as_json=arguments.json)
@@ -146,11 +137,10 @@ def _thread(arguments: argparse.Namespace) -> str:
     return thread
 
 
-# --- The commands about receipts: their arguments, and what each calls. SHELL. Heavy modules are imported on use -----
+# --- `verify`, `sign`, and `audit`: the commands about receipts -------------------------------------------------------
 
 
 def add_receipt_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add `plangate verify`, `plangate sign`, and `plangate audit`, with their arguments."""
     verdicts = commands.add_parser("verify", help="check who allowed a commit that Plangate made, offline")
     _add_verify_flags(verdicts)
     own = commands.add_parser("sign", help="sign a receipt as the person who approved, with an SSH key of your own")
@@ -184,7 +174,6 @@ def _add_verify_flags(verify: argparse.ArgumentParser) -> None:
 
 
 def verify(arguments: argparse.Namespace) -> int:
-    """Print the verdicts on receipts, and return the exit code."""
     from bot.cli.receipts import VerifyOptions, print_verdicts
 
     options = VerifyOptions(
@@ -212,7 +201,6 @@ def _add_sign_flags(sign: argparse.ArgumentParser) -> None:
 
 
 def sign(arguments: argparse.Namespace) -> int:
-    """Sign a receipt as its approver, and return the exit code."""
     from bot.cli.receipts import print_signature
     from bot.compose.receipt_check import ReceiptRepository
 
@@ -229,7 +217,6 @@ def _add_audit_flags(audit: argparse.ArgumentParser) -> None:
 
 
 def audit(arguments: argparse.Namespace) -> int:
-    """Print who asked, approved, refused, and what was pushed, and return the exit code."""
     import asyncio
 
     from bot.cli.receipts import parse_moment, print_rows, unreadable_text
@@ -243,11 +230,10 @@ def audit(arguments: argparse.Namespace) -> int:
     return 0
 
 
-# --- The commands `plangate init` and `plangate doctor`: their options, and what they print. SHELL -------------------
+# --- `init` and `doctor` ----------------------------------------------------------------------------------------------
 
 
 def add_doctor_flags(doctor: argparse.ArgumentParser) -> None:
-    """Add the options of `plangate doctor`."""
     doctor.add_argument(
         "--fix",
         action="store_true",
@@ -268,7 +254,6 @@ def add_doctor_flags(doctor: argparse.ArgumentParser) -> None:
 
 
 def add_init_flags(init: argparse.ArgumentParser) -> None:
-    """Add the options of `plangate init`."""
     init.add_argument("dir", type=Path, nargs="?", default=Path(), metavar="DIR", help="the top of its repository (.)")
     init.add_argument(
         "--secret",
@@ -291,7 +276,6 @@ def add_init_flags(init: argparse.ArgumentParser) -> None:
 
 
 def run_doctor(arguments: argparse.Namespace) -> int:
-    """Run `plangate doctor`, and return its exit code."""
     from bot.cli.doctor import examine, examine_repository
 
     if arguments.no_checks and (arguments.live or arguments.repo):
@@ -334,7 +318,6 @@ def run_init(arguments: argparse.Namespace) -> int:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    """Return the numbers of experiments in a list such as ``2,5``."""
     if not all(part.isdecimal() for part in text.split(",")):
         raise argparse.ArgumentTypeError(f"not numbers of experiments: {text!r}")
     return tuple(map(int, text.split(",")))

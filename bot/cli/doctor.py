@@ -39,7 +39,7 @@ from bot.core.errors import Misconfigured, NoSandbox, PlangateError, Refused, Tr
 from bot.core.maintenance import CheckResult
 from bot.service.maintenance_pass import next_due
 
-# --- Shows the experiments of `plangate doctor --live`: what will happen, each step, and the table at the end. SHELL
+# --- `plangate doctor --live`: what will happen, each step, and the table at the end ----------------------------------
 
 DIFFERS: Final = 1
 """Exit code if GitHub does not do what the bot expects."""
@@ -92,8 +92,7 @@ def _has_pressed_enter() -> bool:
     return bool(ready) and sys.stdin.readline() != ""
 
 
-# --- The findings of `plangate doctor` about scheduled tasks: their due times, their mistakes, and the results of
-#     their checks
+# --- The findings about scheduled tasks: their due times, their mistakes, and the results of their checks -------------
 
 if TYPE_CHECKING:
     from bot.core.configuration import Configuration
@@ -154,7 +153,6 @@ def _check_task(
     keys: "Configuration",
     try_check: "TryCheck | None",
 ) -> Iterator[Finding]:
-    """Yield the findings about one scheduled task."""
     try:
         check = with_recipe(task, _own_recipe(folder, task.recipe)).check or ""
     except Misconfigured as error:
@@ -233,7 +231,7 @@ def _bash(*arguments: str) -> str:
     return "" if result.returncode == 0 else (result.stderr.strip().splitlines() or ["?"])[0]
 
 
-# --- Checks what Plangate needs on this machine. Each finding comes with its cure. SHELL -----------------------------
+# --- What Plangate needs on this machine ------------------------------------------------------------------------------
 
 _ROOM = 1_000_000_000
 """Bytes of free disk below which a clone and its checkouts may not fit."""
@@ -241,7 +239,6 @@ _PACKAGES = {"bwrap": "bubblewrap", "rg": "ripgrep", "git": "git"}
 
 
 def examine(out: TextIO, *, fix: bool, checks: bool) -> int:
-    """Print every finding. Return 0 if all are good, else the exit code of the first that is not."""
     if fix:
         _install(out)
     return _report(out, findings(settings(), fix=fix, checks=checks))
@@ -305,7 +302,6 @@ def _data_dir(settings: Settings) -> Finding:
 
 
 def _model(settings: Settings) -> Finding:
-    """Request the default model, which costs nothing and needs a valid key."""
     if not (settings.api_key or settings.identity):
         return Finding("model: no key", "set ANTHROPIC_API_KEY")
     try:

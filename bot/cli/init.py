@@ -32,8 +32,7 @@ from bot.config.settings import PATH, Settings
 from bot.core.errors import Misconfigured, PlangateError
 
 # --- Writes a project's workflows and configuration, and finds what existing workflows lack --------------------------
-# Rules: a file with a person's edits is kept, unless that person asks for a new one and keeps a copy; nothing outside
-# the
+# A file with a person's edits is kept, unless that person asks for a new one and keeps a copy. Nothing outside the
 # project's own folder is read or written.
 
 COPY: Final = ".old"
@@ -194,7 +193,6 @@ def _parse_workflow(text: str, name: str) -> Any:
 
 
 def _missing(ours: Any, theirs: Any, at: str) -> Iterator[str]:
-    """Yield the paths of the values that `theirs` lacks or has different."""
     if not isinstance(ours, dict):
         enough = at.endswith(_CHECKS) and theirs == "read"  # the check run is optional
         if ours != theirs and not enough:
@@ -264,8 +262,6 @@ _RISK: Final = "whoever can push a branch can run a workflow that reads it"
 
 @dataclass(frozen=True, slots=True)
 class InitOptions:
-    """The options of the command line; None if an option was not given."""
-
     key_place: str | None = None
     pin: str | None = None
     """A tag; "" for the release of this version."""
@@ -445,7 +441,6 @@ def _server(text: str) -> str:
 
 
 def _word(text: str, where: str) -> str:
-    """Return a text that a workflow can hold as one word. Raises Misconfigured for any other."""
     if not is_word(text):
         raise Misconfigured(f"not a name: {text!r}", where=where, fix="use letters, digits, dots, and dashes")
     return text

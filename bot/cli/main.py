@@ -105,7 +105,6 @@ def _parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
     parser = _ArgumentParser(
         prog="plangate",
         description="A coding bot that plans first and works only after a person has approved the plan.",
@@ -164,7 +163,6 @@ def _demo_flags(demo: argparse.ArgumentParser) -> None:
 
 
 def _run_flags(run: argparse.ArgumentParser) -> None:
-    """Add the options of `plangate run`."""
     where = run.add_mutually_exclusive_group(required=True)
     where.add_argument("--repo", type=Path, metavar="DIR", help="a local git repository, at HEAD")
     where.add_argument("thread", nargs="?", metavar="OWNER/REPO#N", help="check this thread once, as the service would")
@@ -181,7 +179,6 @@ def _run_flags(run: argparse.ArgumentParser) -> None:
 
 
 def _dollars(text: str) -> float:
-    """Return a positive amount."""
     try:
         value = float(text)
     except ValueError:
@@ -199,7 +196,6 @@ def _port(text: str) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Run `plangate run`, and return its exit code."""
     from bot.compose.local import RunOptions, run_local
     from bot.config.environment import settings
     from bot.core.codepoints import with_visible_codepoints as readable
@@ -226,7 +222,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _check_thread(arguments: argparse.Namespace) -> int:
-    """Check one thread on GitHub once."""
     from bot.compose.github import check_once
     from bot.config.environment import settings
     from bot.summary import cost
@@ -297,7 +292,6 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
 
 def _maintenance(arguments: argparse.Namespace) -> int:
-    """Run `plangate maintenance`, and return its exit code."""
     from bot.compose.sweep import maintain_by_hand
     from bot.config.environment import settings
 
@@ -323,7 +317,6 @@ def _prompt(text: str | None) -> str:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    """Run `plangate demo`, and return its exit code."""
     from bot.demo.play import Demo, play
 
     _require_sandbox()

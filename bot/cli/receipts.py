@@ -37,8 +37,6 @@ _BELIEVED: Final = frozenset({ReceiptCheck.SYNTAX, ReceiptCheck.SIGNATURE, Recei
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """The options of the command."""
-
     subject: str
     """A commit, or the path of a receipt; "" with a range."""
     revisions: str
@@ -138,7 +136,6 @@ def _must_have_receipt(checked: CheckedCommit, options: VerifyOptions) -> bool:
 
 
 def _lines(verified: Sequence[_VerifiedCommit]) -> Iterable[str]:
-    """Yield the printed lines of all commits."""
     for commit in verified:
         checked = commit.checked
         if not checked.verdicts:
@@ -246,7 +243,6 @@ def parse_moment(text: str) -> datetime:
 
 
 def print_rows(rows: Sequence[AuditRow], out: TextIO, *, as_lines: bool) -> None:
-    """Print rows as CSV with a header, or as JSON Lines."""
     if as_lines:
         for row in rows:
             print(json.dumps(asdict(row) | {"at": row.at.isoformat()}), file=out)

@@ -33,8 +33,6 @@ _TINTS = {"user": "36", "assistant": "32", "error": "31", "note": "33", "head": 
 
 @dataclass(slots=True)
 class Tally:
-    """Totals of a session, without its sub-agents."""
-
     steps: int = 0
     calls: int = 0
     cost_usd: float = 0.0
@@ -43,7 +41,6 @@ class Tally:
     agents: list["Tally"] = field(default_factory=list)
 
     def book(self, body: Json) -> None:
-        """Add the cost in a line, if it has one."""
         if "cost_usd" in body:
             self.unpriced += body["cost_usd"] is None
             self.cost_usd += body["cost_usd"] or 0.0
@@ -152,7 +149,6 @@ def _add_usage(body: Json, tally: Tally) -> str:
 
 
 def _blocks(message: Json) -> Iterator[tuple[str, str]]:
-    """Yield one line for each block of a message."""
     for block in spoken_blocks(message):
         match block.get("type"):
             case "text":
@@ -171,7 +167,6 @@ def _blocks(message: Json) -> Iterator[tuple[str, str]]:
 
 
 def _clean(path: Path) -> Iterator[Line]:
-    """Yield the lines of a file with secrets redacted."""
     clean = redactor_for().redact_json
     return (Line(line.kind, line.at, clean(line.body)) for line in _lines(path))
 

@@ -25,8 +25,6 @@ _CURE: Final = "set PLANGATE_API_TOKEN to the token of the service"
 
 
 class StreamedEvent(NamedTuple):
-    """One event of a stream."""
-
     id: int
     name: str
     data: Mapping[str, Any]
@@ -134,7 +132,6 @@ _COLUMNS: Final = ("THREAD", "STAGE", "WAITS FOR", "COST", "UPDATED", "TITLE")
 
 
 def print_threads(client: ServiceClient, path: str, out: TextIO, *, as_json: bool) -> int:
-    """Print threads, one a line, the ones that changed last first."""
     threads = client.read_all(path)
     if as_json:
         print(json.dumps([*threads]), file=out)
@@ -172,7 +169,6 @@ def watch_thread(client: ServiceClient, thread: str, out: TextIO) -> int:
 
 
 def thread_path(thread: str) -> str:
-    """Return the path of a thread, written ``OWNER/REPO#N``, in the API."""
     name, _, number = thread.partition("#")
     return f"/api/threads/{quote(name)}/{quote(number)}"
 
@@ -194,7 +190,6 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _detail(thread: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of one thread."""
     yield f"{thread['repository']}#{thread['number']}  {thread['title']}"
     yield f"{thread['stage']}, waits for: {thread['waiting_for']}, cost: {_dollars(thread['cost_usd'])}"
     yield thread["pull_request"] or thread["url"]

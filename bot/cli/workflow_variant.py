@@ -88,8 +88,6 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """The content of a workflow's last line."""
-
     version: str
     variant: Variant
     edited: bool
@@ -148,17 +146,14 @@ def variant_in(text: str, mention: str) -> Variant:
 
 
 def installed_version() -> str:
-    """Return the version of this program."""
     return version("plangate")
 
 
 def is_login(text: str) -> bool:
-    """Return whether a text can be the login of an account."""
     return _LOGIN.fullmatch(text) is not None
 
 
 def is_word(text: str) -> bool:
-    """Return whether a workflow can hold a text as one word."""
     return _WORD.fullmatch(text) is not None
 
 

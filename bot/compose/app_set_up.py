@@ -42,8 +42,6 @@ _AFTERWARDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ManifestForm:
-    """The form that the browser posts to GitHub."""
-
     url: str
     manifest: str
     permissions: Mapping[str, str]
@@ -74,12 +72,10 @@ class AppSetUp:
 
     @property
     def server_url(self) -> str:
-        """The server on which the App is created."""
         return self.settings.github.server_url
 
     @property
     def path(self) -> Path:
-        """Where the credentials will be."""
         return self.settings.data_dir / FILE
 
     @property

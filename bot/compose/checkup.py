@@ -55,7 +55,6 @@ class Finding:
 
     @property
     def good(self) -> bool:
-        """Whether nothing has to be fixed."""
         return not self.cure
 
 
@@ -101,7 +100,6 @@ async def _check_app(app: GitHubClient) -> list[Finding]:
 
 
 def _installation(installation: repository.Installation) -> list[Finding]:
-    """Return what is wrong with an installation of the App, and how to fix it."""
     if installation.suspended:
         return [Finding(f"GitHub: on {installation.account} the App is suspended", f"unsuspend it: {installation.url}")]
     cure = f"grant the App these permissions, then accept them: {installation.url}"
@@ -191,7 +189,6 @@ async def _repositories_requiring_signatures(connections: Connections) -> AsyncI
 
 
 async def _first_repositories(connections: Connections) -> AsyncIterator[ServedRepository]:
-    """Yield the first REPOSITORIES that are served."""
     count = 0
     async for served in connections.served_repositories(()):
         yield served
@@ -244,7 +241,6 @@ def _server(inspection: Inspection) -> Finding:
 
 
 def _tables(inspection: Inspection) -> Iterator[Finding]:
-    """Yield whether the account may use and create the tables of this release."""
     if inspection.denied:
         rights = ", ".join(inspection.denied[:_SHOWN_RIGHTS])
         more = f", and {len(inspection.denied) - _SHOWN_RIGHTS} more" if inspection.denied[_SHOWN_RIGHTS:] else ""

@@ -4,8 +4,8 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, TextIO
+from datetime import datetime
+from typing import TYPE_CHECKING, TextIO
 from uuid import uuid4
 
 from bot.clock import SystemClock
@@ -21,14 +21,11 @@ from bot.core.reply_text import configuration_error
 from bot.core.reporting import AuditRow, audit_rows
 from bot.core.secrets.redaction import Redactor
 from bot.github import repository
-from bot.github.activity import CHANGED
 from bot.github.repository import Address
-from bot.github.turns import MARKS
 from bot.ports import Clock
 from bot.service.configurations import Configurations
 from bot.service.connections import Connections, key_of
 from bot.service.github_host import GitHubHost
-from bot.service.reconcile import Reconciler
 from bot.store.git_journal import GitJournal
 from bot.telemetry import Counters
 from bot.terminal import SessionPrinter
@@ -97,8 +94,6 @@ class HostSetup:
 
 @dataclass(frozen=True, slots=True)
 class AuditExport:
-    """The rows of a repository, and what they lack."""
-
     rows: Sequence[AuditRow]
     """The rows of every thread, oldest first."""
     unreadable: Sequence[ThreadNumber]
@@ -126,9 +121,6 @@ async def read_audit(settings: Settings, repo: str, since: datetime) -> AuditExp
 
 # --- Joins the components for threads known by name, for the Action and `run OWNER/REPO#N` ---------------------------
 
-UNHEARD_SPAN: Final = timedelta(days=3)
-"""How far back jobs read. While nothing waits one job a day reads, and GitHub may start it late, or not at all."""
-
 
 async def thread_of(host: GitHubHost, name: str, number: int) -> ThreadAddress:
     """Return the address of one of its threads, looked up live. Raises Refused if there is no such repository."""
@@ -152,23 +144,6 @@ async def refuse_thread(host: GitHubHost, address: ThreadAddress, why: str) -> N
     """Post on a thread once why nothing can begin there, if somebody who may ask has asked."""
     async with host.open_run(address) as run:
         await notice_without_journal(run, configuration_error(why))
-
-
-async def unreported_threads(host: GitHubHost) -> tuple[ThreadAddress, ...]:
-    """Return the threads of the last days that address the bot with something that no journal holds (W3).
-
-    Call `open_threads` first: it reads the journals. A job keeps no cursor, so a thread whose mark was heard is not
-    listed only because it changed.
-    """
-    threads: list[ThreadAddress] = []
-
-    async def collect(address: ThreadAddress, keys: frozenset[str]) -> None:
-        marked = any(key.startswith(MARKS) for key in host.heard_turns(address.repository, address.number))
-        if not (marked and all(key.startswith(CHANGED) for key in keys)):
-            threads.append(address)
-
-    await Reconciler(host, UNHEARD_SPAN).read(collect)
-    return tuple(threads)
 
 
 def repository_of(name: str) -> repository.Address:

@@ -73,12 +73,10 @@ def _decoy_value() -> str:
 
 
 async def fetch_image_block(fetcher: PictureFetcher, url: str) -> Json:
-    """Return the image block of a picture. Raises Refused or Transient with the reason."""
     return image_block(await fetcher.fetch(url))
 
 
 def picture_fetcher_of(settings: Settings) -> PictureFetcher:
-    """Return the fetcher of pictures that are attached on the operator's GitHub server."""
     hosts = attachment_hosts(server_host(settings))
     own = () if "github.com" in hosts else tuple(hosts)
     return PictureFetcher(hosts, replace(egress_route_of(settings), own=own))
@@ -156,7 +154,6 @@ def _operating_system() -> str:
 
 
 def place_on_github(job: Environment, location: ThreadLocation) -> Environment:
-    """Return a job with its thread and branch, and where people read its last message."""
     pull, number = location.branch, location.thread
     kind = "pull request" if pull or location.pull else "issue"
     return replace(
@@ -168,5 +165,4 @@ def place_on_github(job: Environment, location: ThreadLocation) -> Environment:
 
 
 def place_in_terminal(job: Environment, branch: str) -> Environment:
-    """Return a job with its branch, for one person at a terminal."""
     return replace(job, branch=branch, place="at a terminal, where your last message is printed.")

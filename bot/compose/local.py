@@ -67,8 +67,6 @@ Listener = Callable[[AgentEvent], None]
 
 @dataclass(slots=True)
 class TerminalRun:
-    """The result of a run."""
-
     state: ThreadState
     ledger: Ledger
     printer: SessionPrinter
@@ -77,8 +75,6 @@ class TerminalRun:
 
 
 def combine_listeners(first: Listener, second: Listener) -> Listener:
-    """Return a listener that passes each event to two listeners."""
-
     def listener(event: AgentEvent) -> None:
         first(event)
         second(event)
@@ -94,8 +90,6 @@ _DEPTH: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Command-line options of one `plangate run` on a local repository."""
-
     folder: Path
     prompt: str
     yes: bool = False
@@ -189,8 +183,6 @@ def _warm_model(model: "AnthropicModel") -> None:
 
 @dataclass(frozen=True, slots=True)
 class _RunParts(RepositoryRules):
-    """One run, and the parts that it is built from."""
-
     options: RunOptions
     settings: Settings
     source: LocalRepository
@@ -202,7 +194,6 @@ class _RunParts(RepositoryRules):
 
     @property
     def number(self) -> RepositoryId:
-        """Repository id for plan documents and journals."""
         return local_repository(self.source.location)
 
     @property
@@ -298,8 +289,7 @@ async def _thread(journal: Journal, head: CommitId, prompt: str) -> ThreadNumber
     raise AssertionError("count() never ends")
 
 
-# --- Runs the check of a scheduled task on a local repository, as an occurrence would, without GitHub or a model
-# (MT4).
+# --- The check of a scheduled task on a local repository, as an occurrence would run it, without GitHub or a model ----
 
 _HOSTS_NAMED: Final = 3
 

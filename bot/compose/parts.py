@@ -50,7 +50,6 @@ def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel"
 
 
 def configured_model(keys: Configuration, client: Model) -> ConfiguredModel:
-    """Return the model with the fallback, effort, and clearing that a configuration sets."""
     clear_at = keys.compaction.clear_at_tokens
     return ConfiguredModel(client, keys.models.fallback or "", keys.models.effort or "", clear_at)
 
@@ -146,13 +145,11 @@ def web_of(keys: Configuration, settings: Settings) -> Web | None:
 
 
 def sandbox_limits_of(keys: Configuration) -> SandboxLimits:
-    """Return the limits that a configuration sets for one sandbox."""
     sandbox = keys.sandbox
     return SandboxLimits(sandbox.memory_mb, sandbox.minutes * 60, mounts=tuple(sandbox.mounts))
 
 
 def server_host(settings: Settings) -> str:
-    """Return the host name of the GitHub server."""
     return urlsplit(settings.github.server_url).hostname or "github.com"
 
 

@@ -76,8 +76,6 @@ OFFLINE: Final = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class CheckedCommit:
-    """One commit, and the verdicts on its receipt; none if it has no receipt."""
-
     commit: str
     by_agent: bool
     """Whether its message says that Plangate made it."""
@@ -215,7 +213,6 @@ class ReceiptRepository:
         return {commit: tuple(paths) for commit, paths in changed.items()}
 
     def read_files(self, names: Sequence[str]) -> list[bytes | None]:
-        """Return files by name, in order; None for one that the clone does not have, or that is too large to read."""
         lines = "".join(f"{name}\n" for name in names).encode()
         sizes = self.git.ask("cat-file", "--batch-check=%(objectsize)", stdin=lines).decode("utf-8", "replace")
         fits = [size.isdecimal() and int(size) <= SIZE_LIMIT for size in sizes.split("\n")[: len(names)]]
@@ -287,7 +284,6 @@ def _repository_name(git: Plumbing, repository: str) -> str:
 
 
 def parse_commit(content: bytes) -> tuple[str, tuple[str, ...], str]:
-    """Return tree, parents, and message of a commit object."""
     head, _, message = content.decode("utf-8", "replace").partition("\n\n")
     lines = [line.split(" ", 1) for line in head.split("\n") if not line.startswith(" ")]
     tree = next((line[1] for line in lines if line[0] == "tree"), "")
@@ -424,7 +420,6 @@ def _approver(people: tuple[Approver, ...], login: str) -> Approver:
 
 
 def _store(clone: ReceiptRepository, ref: str, signature: bytes) -> None:
-    """Store a signature under a ref of the clone, as a commit without parents."""
     git = replace(clone.git, environment=lambda: {**OFFLINE, **_GIT_IDENTITY})
     blob = git.ask("hash-object", "-w", "--stdin", stdin=signature).decode().strip()
     tree = git.ask("mktree", stdin=f"100644 blob {blob}\t{SIGNATURE_FILE}\n".encode()).decode().strip()

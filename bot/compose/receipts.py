@@ -57,8 +57,6 @@ def _write(path: Path, content: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CheckedReceipts(Receipts):
-    """The Receipts port on a repository on GitHub."""
-
     refs: ReceiptRefs
     checks: ApprovalChecks
 

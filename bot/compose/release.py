@@ -71,7 +71,6 @@ async def release_commit(network: OperatorNetwork, server: str, action: str, tag
 
 
 async def _tags(network: OperatorNetwork, server: str, action: str) -> dict[str, str] | None:
-    """Return each tag of a repository with its commit, or None if the server has no such repository."""
     url = f"{server}/{action}.git"
     settings = {
         **Route(network.proxy(url), network.authorities).settings(),

@@ -77,12 +77,10 @@ class RepositoryCheckup:
         return {name: (text or b"").decode(errors="replace") for name, text in contents.items()}
 
     def hidden_files(self) -> Finding:
-        """Return the finding that this token may not read the files."""
         branch = quote(self.profile.default_branch)
         return _hidden("the files of the workflows", f"{self.web}/tree/{branch}/{WORKFLOWS}")
 
     async def check(self, expected: WorkflowNeeds, *, fix: bool = False) -> list[Finding]:
-        """Check every setting, in the order in which a newcomer meets them. `fix` creates missing labels."""
         plan = await repository.plan(self.client, self.profile)
         return [
             self._repository(plan),
@@ -176,13 +174,11 @@ class RepositoryCheckup:
         return [protection, await self._visible("its secrets", page, self._secret(names, page))]
 
     async def _secret(self, names: Awaitable[frozenset[str]], page: str) -> Finding:
-        """Return whether the model's key is among the names of secrets."""
         if _KEY_NAME in await names:
             return Finding(f"secret {_KEY_NAME}: there")
         return Finding(f"secret {_KEY_NAME}: not there", f"add it: {self.web}/{page}")
 
     async def _check_rules(self) -> Finding:
-        """Check the rules for the branches that work gets."""
         rules = await repository.branch_rules(self.client, self.at, BRANCH)
         page, what = f"{self.web}/rules", "rules for branches plangate/**"
         cure = f"leave plangate/** out of them, or let the bot bypass them: {page}"

@@ -1,8 +1,6 @@
 """Checks everything that waits, for the Action and `plangate sweep`."""
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -12,22 +10,21 @@ from bot.compose.github import HostSetup
 from bot.config.environment import redactor_for
 from bot.config.settings import Secret, Settings
 from bot.core.configuration import MaintenanceTask
-from bot.core.errors import Misconfigured, PlangateError
-from bot.core.names import ThreadAddress
+from bot.core.errors import Misconfigured
 from bot.core.secrets.redaction import Redactor
 from bot.github import repository
 from bot.github.client import GitHubClient
 from bot.github.repository import Address
 from bot.github.tokens import StaticToken
 from bot.logs import setup
-from bot.service.connections import ServedRepository, github_client
-from bot.service.github_host import GitHubHost, TrackedTask
+from bot.service.connections import github_client
+from bot.service.github_host import TrackedTask
 from bot.service.inbox import Inbox
-from bot.service.maintenance_pass import MaintenancePass, TaskStatus, next_due
+from bot.service.maintenance_pass import MaintenancePass, TaskStatus, next_due, run_periodic_work
 from bot.service.queue.file_store import FileStore
 from bot.service.worker import sweep_with
 
-# --- The switch of the workflow that looks for reactions: on while a thread waits for people, off while none does
+# --- The switch of the workflow that looks for reactions: on while a thread waits for people --------------------------
 
 SWEEP: Final = "plangate-sweep.yml"
 
@@ -49,20 +46,13 @@ class SweepSwitch:
 
 
 def sweep_switch(settings: Settings, at: Address, token: Secret) -> SweepSwitch:
-    """Return the switch of a repository's sweep, for the job with that token."""
     return SweepSwitch(github_client(settings, StaticToken(token.reveal), SystemClock(), redactor=Redactor()), at)
 
 
-# --- One check of everything that waits, for `plangate sweep`; periodic work that no delivery reports; and tasks by
-#     hand
-# Deliveries do not report all red required checks of the bot's pull requests (MT9): a check of the base names no pull
-# request, and a check that a job's own token started sends no webhook. Reading them takes at most two requests for
-# each
-# of the newest pull requests, and none if the bot made none.
+# --- One check of everything that waits, for `plangate sweep`, and tasks by hand ------------------------------------
 
 SHOWN: Final = 5
 """Number of next due times that are listed for a task."""
-_log: Final = logging.getLogger(__name__)
 
 
 def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] = ("text", "INFO")) -> int:
@@ -83,48 +73,6 @@ def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] =
             return code
 
     return asyncio.run(sweep_all())
-
-
-async def run_periodic_work(host: GitHubHost, *, only: str | None = None) -> None:
-    """Run the scheduled tasks that are due, then read red checks, in all repositories or in one (OWNER/REPO)."""
-    await run_due_tasks(host, only=only)
-    await check_red_pulls(host, only=only)
-
-
-async def run_due_tasks(host: GitHubHost, *, only: str | None = None) -> None:
-    """Run what is due in all served repositories, or in one (OWNER/REPO)."""
-    await _visit_repositories(host, "scheduled tasks", lambda served: MaintenancePass(host, served).run(), only)
-
-
-async def check_red_pulls(
-    host: GitHubHost, wake: Callable[[ThreadAddress], None] | None = None, *, only: str | None = None
-) -> None:
-    """Check each open pull request of the bot on which red checks lead to something.
-
-    With `wake`, that is left to the checks that it begins.
-    """
-
-    async def check_pulls(served: ServedRepository) -> None:
-        for address in await host.pulls_to_check(served):
-            if wake is None:
-                await host.check_thread(address)
-            else:
-                wake(address)
-
-    await _visit_repositories(host, "red checks", check_pulls, only)
-
-
-async def _visit_repositories(
-    host: GitHubHost, what: str, visit: Callable[[ServedRepository], Awaitable[object]], only: str | None
-) -> None:
-    """Visit all served repositories, or one (OWNER/REPO). One repository's failure does not stop the others."""
-    for served in await host.served_repositories():
-        if only is not None and served.at.full_name.casefold() != only.casefold():
-            continue
-        try:
-            await visit(served)
-        except PlangateError as error:
-            _log.warning("%s of %s: %s", what, served.at.full_name, error)
 
 
 async def maintain_by_hand(settings: Settings, name: str, *, task: str = "", dry_run: bool = False) -> list[str]:

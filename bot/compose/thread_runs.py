@@ -238,7 +238,6 @@ class _Parts(RepositoryRules):
         )
 
     def _reader(self) -> GitHubReader:
-        """Return the reader of the thread's repository. Check runs and logs take tokens of their own (W4)."""
         shared, client, at = self.shared, self.access.client, self.access.at
         roles, may_ask = Roles(client, at), self.keys.ask.may_ask
         attribution = Attribution(client, self.dialogue.identity, roles, shared.parsed_texts, may_ask)
@@ -289,7 +288,6 @@ class _Parts(RepositoryRules):
 
 @cache
 def _default_configuration() -> Configuration:
-    """Return the configuration of a repository without a file."""
     return configuration("")
 
 

@@ -11,14 +11,13 @@ from typing import Final
 
 from bot.clock import SystemClock
 from bot.compose.github import HostSetup
-from bot.compose.sweep import check_red_pulls
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
 from bot.core.secrets.redaction import Redactor
 from bot.logs import say, setup
 from bot.service.github_host import GitHubHost
-from bot.service.maintenance_pass import MaintenanceRounds, ServiceHost
+from bot.service.maintenance_pass import MaintenanceRounds, ServiceHost, check_red_pulls
 from bot.service.notifier import Notifier
 from bot.service.overview.overview import Overview, SentDeliveries
 from bot.service.overview.recorder import Announcements, JournalReader, Recorder
@@ -43,7 +42,6 @@ def recorder_of(settings: Settings, redactor: Redactor) -> Recorder:
 
 
 def overview_of(service: Service, host: GitHubHost, recorder: Recorder, rounds: MaintenanceRounds) -> Overview:
-    """Return the read model of a service."""
     connections = host.connections
     return Overview(
         recorder,
@@ -111,7 +109,6 @@ async def reporting_host(settings: Settings, redactor: Redactor, recorder: Recor
 
 
 def periodic_work(github: GitHubHost, rounds: MaintenanceRounds) -> PeriodicWork:
-    """Return the periodic work of a service on GitHub."""
     return PeriodicWork(Reconciler(github), rounds.run, partial(check_red_pulls, github))
 
 

@@ -183,7 +183,6 @@ def _flag(text: str, where: str) -> bool:
 
 
 def _amount(inputs: Mapping[str, str], name: str) -> float | None:
-    """Return a number, 0 or more, or None if nothing is given."""
     if not inputs[name]:
         return None
     try:

@@ -29,9 +29,8 @@ from bot.core.transcript import decode_json
 if TYPE_CHECKING:
     from bot.core.configuration import Configuration
 
-# --- Reads the GitHub App that the set-up in the browser saved -------------------------------------------------------
-# It is one file in the data directory, with mode 0600: a JSON object whose keys are names of variables. Variables of
-# the
+# --- The GitHub App that the set-up in the browser saved --------------------------------------------------------------
+# One file in the data directory, with mode 0600: a JSON object whose keys are names of variables. Variables of the
 # environment take precedence, and if they say who the bot is, the file does not count at all.
 
 FILE: Final = "github-app.json"
@@ -81,11 +80,7 @@ def _saved_variables(path: Path) -> dict[str, str]:
     return {name: variables[name] for name in VARIABLES if name in variables}
 
 
-# --- Reads the settings once: the environment (operators), and .github/plangate.yml of the default branch
-# (maintainers).
-# Only this module reads os.environ and the configuration file. Precedence: flag, environment, file, default. Secrets
-# have
-# a type that never prints.
+# --- The settings of operators. Only this module reads os.environ. Precedence: flag, environment, file, default -------
 
 # Variables that hold secrets, ours or another program's. None of their values may be shown (PR4).
 _SECRETS = {
@@ -231,7 +226,6 @@ def _keys_of_headers(lines: str) -> list[str]:
 
 
 def _secrets(settings: Settings) -> Values:
-    """Return the secrets in the settings, each with its kind."""
     github, identity = settings.github, settings.identity
     secrets = (
         (settings.api_key, "model key"),
@@ -353,12 +347,10 @@ def _address(env: Mapping[str, str], name: str, default: str) -> str:
 
 
 def _graphql_of(api: str) -> str:
-    """Return the GraphQL URL that belongs to a REST URL: GHES has /api/v3 beside /api/graphql."""
     return api.removesuffix("/v3") + "/graphql"
 
 
 def _private_key(env: Mapping[str, str]) -> str:
-    """Return the App's private key, from the variable or from the file that is named, or ""."""
     if key := env.get("PLANGATE_PRIVATE_KEY"):
         return key.replace("\\n", "\n")
     path = env.get("PLANGATE_PRIVATE_KEY_PATH")
@@ -374,7 +366,6 @@ def _private_key(env: Mapping[str, str]) -> str:
 
 
 def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
-    """Return a time in seconds, 0 or more."""
     try:
         value = float(env.get(name, default))
     except ValueError:

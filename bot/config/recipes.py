@@ -26,8 +26,6 @@ Line = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=300)]
 
 
 class RecipeFrontMatter(BaseModel):
-    """The front matter of a recipe."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     description: Line
@@ -91,7 +89,6 @@ def _fill(text: str, values: Mapping[str, str], where: str) -> str:
 
 
 def _words(value: Value) -> str:
-    """Return a parameter as quoted words of the shell."""
     return shlex.join(value) if isinstance(value, list) else shlex.quote(_text(value))
 
 

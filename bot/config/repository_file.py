@@ -75,7 +75,6 @@ def _check_bounds(text: str, where: str) -> None:
 
 
 def _no_yaml(error: Exception, text: str, where: str) -> Misconfigured:
-    """Return the error for a text that is not YAML, with its place."""
     from ruamel.yaml.error import MarkedYAMLError
     from ruamel.yaml.reader import ReaderError
 
@@ -93,7 +92,6 @@ def _no_yaml(error: Exception, text: str, where: str) -> Misconfigured:
 def _mistake(
     kind: str, message: str, path: tuple[int | str, ...], *, value: tuple[type[BaseModel], Any], where: str
 ) -> Misconfigured:
-    """Return the error for a mistake, with its position and, for an unknown key, the nearest known one."""
     name = ".".join(map(str, path))
     place = where + _position(value[1], path)
     if kind != "extra_forbidden":

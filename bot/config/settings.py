@@ -23,7 +23,6 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Return the text itself."""
         return self._text
 
     def __bool__(self) -> bool:
@@ -35,8 +34,6 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class GitHubSettings:
-    """The URLs of GitHub, and the credentials for it."""
-
     api_url: str = "https://api.github.com"
     graphql_url: str = "https://api.github.com/graphql"
     server_url: str = "https://github.com"
@@ -65,7 +62,6 @@ class GitHubSettings:
 
     @property
     def as_app(self) -> bool:
-        """Whether to authenticate as a GitHub App."""
         return bool(self.app_id and self.private_key)
 
 
@@ -150,8 +146,6 @@ class NotifySettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The operator's settings (docs/settings.md)."""
-
     api_key: Secret = field(default_factory=lambda: Secret(""))
     base_url: str | None = None
     path: str = os.defpath

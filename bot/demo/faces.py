@@ -21,10 +21,10 @@ from typing import Final
 
 from bot.clock import SystemClock
 from bot.compose.github import HostSetup, repository_of
-from bot.compose.sweep import run_due_tasks
 from bot.config.environment import settings
 from bot.config.settings import PATH, Settings
 from bot.core.errors import Transient
+from bot.service.maintenance_pass import run_due_tasks
 from bot.testing.github.credentials import job_token
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.host import receive_webhooks

@@ -1,7 +1,7 @@
 """Runs the scheduled tasks that are due, in one repository or in all served ones (MT10)."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby, islice
@@ -410,3 +410,51 @@ class ServiceHost(GitHubHost):
             return state
         await MaintenancePass(self, served, wake=lambda _: None, only=state.task.task).run()
         return await GitHubHost.check_thread(self, address, begin_session)
+
+
+# --- Periodic work in all repositories --------------------------------------------------------------------------------
+# Deliveries do not report all red required checks of the bot's pull requests (MT9): a check of the base names no pull
+# request, and a check that a job's own token started sends no webhook. Reading them takes at most two requests for each
+# of the newest pull requests, and none if the bot made none.
+
+
+async def run_periodic_work(host: GitHubHost, *, only: str | None = None) -> None:
+    """Run the scheduled tasks that are due, then read red checks, in all repositories or in one (OWNER/REPO)."""
+    await run_due_tasks(host, only=only)
+    await check_red_pulls(host, only=only)
+
+
+async def run_due_tasks(host: GitHubHost, *, only: str | None = None) -> None:
+    """Run what is due in all served repositories, or in one (OWNER/REPO)."""
+    await _visit_repositories(host, "scheduled tasks", lambda served: MaintenancePass(host, served).run(), only)
+
+
+async def check_red_pulls(
+    host: GitHubHost, wake: Callable[[ThreadAddress], None] | None = None, *, only: str | None = None
+) -> None:
+    """Check each open pull request of the bot on which red checks lead to something.
+
+    With `wake`, that is left to the checks that it begins.
+    """
+
+    async def check_pulls(served: ServedRepository) -> None:
+        for address in await host.pulls_to_check(served):
+            if wake is None:
+                await host.check_thread(address)
+            else:
+                wake(address)
+
+    await _visit_repositories(host, "red checks", check_pulls, only)
+
+
+async def _visit_repositories(
+    host: GitHubHost, what: str, visit: Callable[[ServedRepository], Awaitable[object]], only: str | None
+) -> None:
+    """Visit all served repositories, or one (OWNER/REPO). One repository's failure does not stop the others."""
+    for served in await host.served_repositories():
+        if only is not None and served.at.full_name.casefold() != only.casefold():
+            continue
+        try:
+            await visit(served)
+        except PlangateError as error:
+            _log.warning("%s of %s: %s", what, served.at.full_name, error)

@@ -18,9 +18,11 @@ from bot.core.errors import PlangateError, Transient
 from bot.core.names import ThreadAddress
 from bot.disk import sync_folder
 from bot.github import activity
+from bot.github.activity import CHANGED
 from bot.github.app import KnownGuids, redeliver_failed
 from bot.github.client import AT_ONCE, GitHubClient
 from bot.github.responses import RateLimited
+from bot.github.turns import MARKS
 from bot.logs import say
 from bot.service.connections import ServedRepository
 from bot.service.github_host import GitHubHost
@@ -328,3 +330,26 @@ class MissedStore:
 def _guid(address: ThreadAddress, keys: frozenset[str]) -> str:
     about = "\n".join((str(address.repository), str(address.number), *sorted(keys)))
     return f"missed-{hashlib.sha256(about.encode()).hexdigest()[:48]}"
+
+
+# --- What a job of the Action reads instead of deliveries -------------------------------------------------------------
+
+UNHEARD_SPAN: Final = timedelta(days=3)
+"""How far back jobs read. While nothing waits one job a day reads, and GitHub may start it late, or not at all."""
+
+
+async def unreported_threads(host: GitHubHost) -> tuple[ThreadAddress, ...]:
+    """Return the threads of the last days that address the bot with something that no journal holds (W3).
+
+    Call `open_threads` first: it reads the journals. A job keeps no cursor, so a thread whose mark was heard is not
+    listed only because it changed.
+    """
+    threads: list[ThreadAddress] = []
+
+    async def collect(address: ThreadAddress, keys: frozenset[str]) -> None:
+        marked = any(key.startswith(MARKS) for key in host.heard_turns(address.repository, address.number))
+        if not (marked and all(key.startswith(CHANGED) for key in keys)):
+            threads.append(address)
+
+    await Reconciler(host, UNHEARD_SPAN).read(collect)
+    return tuple(threads)

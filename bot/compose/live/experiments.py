@@ -50,7 +50,6 @@ async def push_refs(testbed: Testbed) -> str:
 
 
 def remove_later(testbed: Testbed, ref: str) -> None:
-    """Register a ref for removal."""
     testbed.undo_with(ref, lambda: testbed.repository.remove_ref(ref))
 
 
@@ -87,7 +86,6 @@ def tick_words(edits: Edits, author: int, posted: str) -> str:
 
 
 async def write_words(testbed: Testbed) -> str:
-    """Hide a comment, and reply in a review."""
     comment = await testbed.repository.add_comment(testbed.issue, "To be hidden")
     hidden = await testbed.repository.minimize(comment.node)
     pull = await open_pull(testbed)
@@ -101,7 +99,6 @@ async def write_words(testbed: Testbed) -> str:
 
 
 async def open_pull(testbed: Testbed) -> int:
-    """Open a pull request that adds one file to the head of the default branch."""
     remove_later(testbed, f"refs/heads/{NAME}")
     await testbed.repository.add_branch(NAME, await testbed.default_head())
     await testbed.repository.write_file(FILE, "One line.\n", NAME)
@@ -110,7 +107,6 @@ async def open_pull(testbed: Testbed) -> int:
 
 
 async def switch_workflow(testbed: Testbed) -> str:
-    """Disable a workflow, and enable it again."""
     place = testbed.repository.client, testbed.repository.at
     await disable(*place, SWITCH)
     disabled = await workflow_state(*place, SWITCH)
@@ -119,7 +115,6 @@ async def switch_workflow(testbed: Testbed) -> str:
 
 
 async def push_often(testbed: Testbed) -> str:
-    """Push twenty commits to one ref within a minute."""
     remove_later(testbed, REF)
     accepted, began = 0, testbed.console.clock.monotonic()
     for number in range(PUSHES):
@@ -175,7 +170,6 @@ class ExperimentJobs:
         return answer
 
     async def schedule(self) -> str:
-        """Return the kind of the sender of a scheduled run."""
         await self.answer("end")
         console, limit = self.testbed.console, self.testbed.console.patience.schedule
         console.tell(f"Waiting up to {limit / 60:.0f} minutes for a scheduled run (Enter skips).")

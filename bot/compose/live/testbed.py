@@ -153,12 +153,9 @@ EXPECTATIONS: Final = (
 
 
 # --- The repository of the live experiments, and the removal of everything that they create in it --------------------
-# Rules
-# - The removal of something is registered before it is created, and finds it by its name, so that Ctrl-C leaves
-#   nothing
-#   behind. Requests are sent one at a time, so a request under way ends before the removal begins.
-# - What cannot be removed is named. GitHub keeps closed issues and pull requests, and the runs of workflows.
-# - A repository that somebody uses is refused before anything is written. So is one that a killed run left as it was.
+# The removal of something is registered before it is created, and finds it by its name, so that Ctrl-C leaves nothing
+# behind. Requests are sent one at a time, so a request under way ends before the removal begins. What cannot be removed
+# is named. A repository that somebody uses, or that a killed run left as it was, is refused before anything is written.
 
 COMMITS: Final = 10
 """Number of commits on the default branch with which a repository counts as in use."""
@@ -251,7 +248,6 @@ class Testbed:
         self.issue = await self.repository.open_issue(NAME, "Experiments of plangate doctor --live.")
 
     async def default_head(self) -> str:
-        """Return the commit of the default branch."""
         branch = self.profile.default_branch
         return (await self.repository.refs(f"heads/{branch}"))[f"refs/heads/{branch}"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.github import unreported_threads
 from bot.github.repository import Address
 from bot.service.inbox import Delivery, Inbox
 from bot.service.queue.file_store import FileStore
+from bot.service.reconcile import unreported_threads
 from bot.service.worker import Worker
 from bot.testing.github import conversation
 from tests.stories.github.ground import HOME, PATIENCE, WISH, Hub, Story, long, soak

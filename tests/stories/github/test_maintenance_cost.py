@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from bot.compose.github import HostSetup
-from bot.compose.sweep import run_due_tasks
 from bot.config.settings import Secret
 from bot.core.configuration import MOST_TASKS
 from bot.github.repository import Address
 from bot.service.github_host import GitHubHost
+from bot.service.maintenance_pass import run_due_tasks
 from bot.testing.github import credentials
 from tests.stories.github.ground import HOME, Story, long
 from tests.stories.github.test_maintenance import DAY, SHIPPING, body, configure

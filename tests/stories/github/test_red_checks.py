@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from bot.compose.github import HostSetup
-from bot.compose.sweep import run_periodic_work
 from bot.core.gate import Stage
+from bot.service.maintenance_pass import run_periodic_work
 from bot.testing.github.credentials import register_app
 from bot.testing.github.entities import CheckRun
 from tests.stories.github.ground import HOME, Story

@@ -10,12 +10,11 @@ from typing import Any, Final
 
 import pytest
 
-from bot.compose.github import unreported_threads
 from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
 from bot.github import repository
 from bot.github.activity import fingerprints
-from bot.service.reconcile import Reconciler
+from bot.service.reconcile import Reconciler, unreported_threads
 from bot.testing.github import conversation
 from bot.testing.github.code_changes import LineNote
 from bot.testing.github.faults import Logged

@@ -17,13 +17,14 @@ from typing import Any, Final
 
 from bot.action.main import ActionJob, preparation, run_job, thread_in
 from bot.action.runner import Runner
-from bot.compose.github import HostSetup, thread_of, unreported_threads
+from bot.compose.github import HostSetup, thread_of
 from bot.compose.sweep import SWEEP as SWEEP_FILE
 from bot.config.action_inputs import action
 from bot.config.settings import Secret, Settings
 from bot.core.gate import Stage
 from bot.core.thread.state import fold_entries
 from bot.github.repository import Address
+from bot.service.reconcile import unreported_threads
 from bot.testing.github.credentials import job_token
 from bot.testing.github.entities import Issue
 from bot.testing.github.world import ACTIONS_BOT
