@@ -1,4 +1,4 @@
-"""What surrounds approved work: its brief (K1), set-up, commands, and checks before and after it (K4, K5)."""
+"""What surrounds approved work: set-up, commands, and checks before and after it (K4, K5)."""
 
 import hashlib
 import math

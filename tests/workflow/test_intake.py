@@ -23,6 +23,7 @@ from tests.workflow.memory_ports import Script
 
 RITA: Final = Actor(6, "rita")
 """May read."""
+ADA: Final = Actor(3, "ada")
 SEEN, MAY_NOT = Acknowledgment.SEEN, Acknowledgment.MAY_NOT
 
 LOW: Final = "`@{}`: their role in this repository is too low to approve"
@@ -166,6 +167,17 @@ async def test_an_edited_command_does_not_count() -> None:
     ground.thread.say(MAYA, "@plangate stop", edited=True)
     assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
     assert ground.told == [reply_text.EDITED]
+
+
+@pytest.mark.req("A3")
+async def test_who_may_ask_without_the_right_to_write_stops_only_what_they_asked() -> None:
+    ground = Ground(configuration=configured(ask={"roles": ["triage"]}))
+    await ground.planned()
+    ground.thread.say(ADA, "@plangate stop", role=Role.TRIAGE)
+    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert ground.told == [reply_text.NOT_YOURS]
+    ground.thread.say(WILL, "@plangate stop", role=Role.TRIAGE)
+    assert (await ground.look()).stage is Stage.STOPPED
 
 
 async def test_a_misspelt_command_is_answered_with_the_nearest_and_not_planned() -> None:

@@ -147,6 +147,7 @@ async def test_a_journal_that_was_set_back_waits_for_an_approver_and_plans_anew(
     ground.journal.set_back(ground.location.thread, 4)
     ground.thread.newest = 77
     for _ in range(2):
+        ground.thread.say(MAYA, "@plangate status")
         with pytest.raises(Refused, match="reset or deleted"):
             await ground.look()
     (warning,) = ground.thread.texts("warning")

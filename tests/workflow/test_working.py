@@ -129,13 +129,30 @@ async def _stop_and_wait(ground: Ground) -> None:
 
 
 @pytest.mark.req("K4", "G3a")
-async def testplan_with_check_checks_go_back_to_the_session_as_often_as_configured() -> None:
+async def test_failing_checks_go_back_to_the_session_as_often_as_configured() -> None:
     ground = Ground(plan_with_check)
     ground.workspace.commands["check"] = lambda _: 1
     state = await ground.published()
     assert state.stage is Stage.IN_REVIEW
     assert [check["exit_code"] for check in state.work.current.checks] == [1]
-    assert len([request for request in ground.model.requests if is_working(request)]) == 3
+    assert len(_working(ground)) == 3
+
+
+@pytest.mark.req("K4", "L5")
+async def test_repairs_end_with_the_time_of_their_session() -> None:
+    def write_and_end(request: ModelRequest) -> list[Json]:
+        if is_working(request) and request.messages[-1]["content"][0]["type"] == "tool_result":
+            return say("Done.")
+        return _endless(request)
+
+    async def pass_time(seconds: float) -> None:
+        ground.clock.seconds += seconds
+
+    ground = Ground(write_and_end, configured(budget={"minutes": 1}))
+    ground.workspace.commands["check"] = lambda _: 1
+    ground.model.meanwhile |= {3: partial(pass_time, 45), 5: partial(pass_time, 30)}
+    assert (await ground.published()).stage is Stage.IN_REVIEW
+    assert len(_working(ground)) == 4
 
 
 @pytest.mark.req("A4", "PR1")
