@@ -26,8 +26,7 @@ from bot.core.approval import (
 )
 from bot.core.plan import PlanDocument
 from bot.core.turn import Actor, ActorKind, Role
-from tests.core.approval_cast import BOT, CAST, NOON, OTHER, PLAN, case, told
-from tests.core.approval_table import ROWS
+from tests.core.approval_table import BOT, CAST, NOON, OTHER, PLAN, ROWS, case, told
 from tests.rows import every_row
 
 ANA, BEN, CEM, ASKER = (CAST[name].actor for name in ("maya", "max", "ada", "olga"))

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from typing import Final
 
 import pytest
 
@@ -14,6 +15,9 @@ from bot.core.plan import Hidden
 from bot.core.transcript import Json
 from bot.core.turn import Actor, ActorKind, Turn
 from tests.core.journal_histories import histories
+
+WITHOUT_HEADER: Final = {"text": "Why?", "options": [], "several": False}
+SAID: Final = {"turn": "t1", "actor": 7, "login": "ada", "text": "", "turn_at": "2026-11-20T08:30:00+00:00"}
 
 
 @pytest.mark.req("PR6")
@@ -62,10 +66,12 @@ def test_a_plan_of_a_newer_format_still_tells_its_cost() -> None:
     (
         ("asked", {"session": "work-1", "asking": {"matter": "a poll", "call": "c", "questions": []}}),
         ("asked", {"session": "work-1", "asking": {"matter": "question"}}),
+        ("asked", {"session": "work-1", "asking": {"matter": "question", "call": "c", "questions": [WITHOUT_HEADER]}}),
         ("replied", {"session": "work-1", "call": "c", "grant": "for ever"}),
         ("approved", {"by": ["ada"], "approved_at": "yesterday"}),
         ("approved", {"by": "ada", "approved_at": "2026-11-20T08:30:00+00:00"}),
-        ("noted", {"turn_at": "2026-11-20T08:30:00+00:00", "hidden": {"count": 1}}),
+        ("approved", {"by": None, "approved_at": "2026-11-20T08:30:00+00:00"}),
+        ("noted", {**SAID, "beside": {"count": 1}}),
         ("pushing", {"digest": "d", "made": []}),
         ("heard", {"turn_at": "2026-11-20T08:30:00+00:00", "turn": "t1"}),
     ),

@@ -14,7 +14,7 @@ from bot.core.markdown.inert import inert_markdown
 from bot.core.markdown.markup import diagram, formulas, in_sight
 from bot.core.markdown.visible import Visible, mentions, visible_text, visible_title
 from bot.core.plan import Hidden
-from tests.core.approval_cast import PLAN
+from tests.core.approval_table import PLAN
 from tests.core.hidden_channels import HIDDEN, SPELLED, UNSEEN_IN_DIAGRAMS, UNSEEN_IN_FORMULAS
 from tests.rows import every_row
 

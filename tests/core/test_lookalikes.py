@@ -7,7 +7,7 @@ import pytest
 from bot.core.codepoints import mark_beyond_ascii, mark_lookalikes
 from bot.core.comment import contract
 from bot.core.plan import Contract
-from tests.core.approval_cast import PLAN
+from tests.core.approval_table import PLAN
 from tests.rows import every_row
 
 pytestmark = pytest.mark.req("X1", "PR5")

@@ -174,6 +174,25 @@ def test_what_a_plan_can_name(path: str, can: bool) -> None:
     assert Contract().can_name(path) is can
 
 
+@pytest.mark.req("PR5")
+def test_a_plan_in_the_journal_has_its_keys_in_one_order() -> None:
+    full = replace(
+        PLAN,
+        contract=replace(PLAN.contract, classes=(("docs", "x"),)),
+        tree="t",
+        hidden=Hidden(1, ("x",)),
+        changed="c",
+        notes="n",
+        findings=(TaskFinding("a", "b"),),
+        operations=(Operation(OperationKind.CLOSE, 1),),
+        branch="b",
+    )
+    assert " ".join(to_json(full)) == (
+        "v repository thread plan base markdown scope commands hosts dependencies tier budget_usd expires "
+        "tree hidden changed classes notes operations branch findings"
+    )
+
+
 def without(key: str) -> dict[str, Any]:
     return {name: value for name, value in to_json(PLAN).items() if name != key}
 

@@ -1,12 +1,13 @@
 """Receipts: what the statement of a journal says, and that it is always the same."""
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
 from bot.core.approval import Opinion, Policy, Reason, Verdict, VerdictOutcome, VerdictReason
 from bot.core.codec import decode, encode
-from bot.core.decision_evidence import ConfigurationChange, DecisionEvidence, snapshot_digest
+from bot.core.decision_evidence import ConfigurationChange, DecisionEvidence, snapshot_digest, utc_text
 from bot.core.errors import Broken
 from bot.core.events import decode_event
 from bot.core.moves import Outgrew, Planned, Proposed, Published, Rejected
@@ -16,9 +17,8 @@ from bot.core.pull_text import PullOrigin, pull_body
 from bot.core.receipt import PREDICATE_TYPE, STATEMENT_TYPE, canonical_statement, receipt_ref, signature_ref
 from bot.core.turn import Actor
 from bot.receipts.statement import statement_objections
-from tests.core.approval_cast import PLAN as CAST_PLAN
-from tests.core.approval_cast import case
-from tests.core.approval_table import ROWS
+from tests.core.approval_table import PLAN as CAST_PLAN
+from tests.core.approval_table import ROWS, case
 from tests.core.receipt_story import (
     BLOB,
     COMMIT,
@@ -212,6 +212,10 @@ def test_the_journal_keeps_evidence() -> None:
     for event in (approved(), REJECTED):
         assert decode_event(str(event.kind), encode(event)) == event
     assert "evidence" not in encode(replace(approved(), evidence=None))
+
+
+def test_times_of_evidence_are_stored_in_utc() -> None:
+    assert utc_text(datetime.fromisoformat("2026-11-20T10:30:00+02:00")) == "2026-11-20T08:30:00+00:00"
 
 
 def test_half_a_surrogate_pair() -> None:

@@ -11,8 +11,7 @@ from bot.core import gate
 from bot.core.gate import Event, Move, Thread
 from bot.core.names import Digest
 from tests.core.gate_laws import OF_EVERY_TRY, OF_WHAT_IS_TAKEN, OTHER, attempt
-from tests.core.timeline import Timeline, timeline
-from tests.core.timeline_oracle import Oracle
+from tests.core.timeline import Oracle, Timeline, timeline
 from tests.core.timeline_shown import Bot
 
 FURTHER = frozenset({"executing", "in_review"})

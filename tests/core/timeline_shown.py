@@ -16,7 +16,7 @@ from bot.github.edit_history import history
 from bot.github.snapshot import VOTES, decisions, standing_tick
 from bot.github.threads import ThreadPost
 from tests.core import timeline as happened
-from tests.core.approval_cast import NOON, PLAN
+from tests.core.approval_table import NOON, PLAN
 from tests.core.timeline import BOTS, DAY, PEOPLE, Timeline
 
 MENTION: Final = "@plangate"
