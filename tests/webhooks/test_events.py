@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bot.service.overview.recorder import LOOK_SECONDS
+from bot.service.overview.recorder import READ_SECONDS
 from tests.core.journal_histories import histories
 from tests.stories.ground import until
 from tests.webhooks.api_ground import TOKEN, World, as_operator, place, request, serving
@@ -112,7 +112,7 @@ async def test_what_another_process_appends_is_found_at_the_next_reading(tmp_pat
     async with streaming(world) as base, connected(base) as stream:
         assert await stream.next_id() == 1
         await world.journal.write(ENTRIES[1:3])
-        world.clock.turn(LOOK_SECONDS)
+        world.clock.turn(READ_SECONDS)
         world.recorder.announcements.announce(place(1))  # in place of the 15 s that the stream waits
         assert await stream.ids(2) == [2, 3]
         world.recorder.announcements.announce(place(1))
@@ -143,11 +143,11 @@ async def test_streams_are_bounded(tmp_path: Path) -> None:
 
 
 async def test_a_stream_outlasts_the_time_for_requests(tmp_path: Path) -> None:
-    world = World(tmp_path, streams=Streams(seconds=1.0))
+    world = World(tmp_path, streams=Streams(seconds=2.5))
     await world.append(1, ENTRIES[:1])
-    async with streaming(world, ClientLimits(request_seconds=0.2)) as base, connected(base) as stream:
+    async with streaming(world, ClientLimits(request_seconds=0.8)) as base, connected(base) as stream:
         assert await stream.next_id() == 1
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(1.2)
         await world.append(1, ENTRIES[1:2])
         assert await stream.next_id() == 2
         await asyncio.wait_for(

@@ -47,7 +47,7 @@ from webhooks.event_stream import SIGN_OF_LIFE, EventStream, Streams
 # An event's id names the state that the browser has seen. A browser that reconnects sends it back (Last-Event-ID), so
 # that nothing that happened meanwhile is missed.
 
-LOOK_SECONDS: Final = 2.0
+LIST_SECONDS: Final = 2.0
 """Seconds between two readings of the list of threads."""
 GATHER_SECONDS: Final = 0.1
 """How long a check waits for further news, so that a burst of them is one event."""
@@ -82,7 +82,7 @@ async def _events(pages: Pages, request: Request, visit: Visit, only: ThreadAddr
     """Yield an event whenever what the person may see is in another state than the browser knows."""
     last = request.headers.get("last-event-id") or request.query_params.get("seen", "")
     session, announcements = request.path_params.get("session", ""), pages.reading.recorder.announcements
-    pause = LOOK_SECONDS if only is None or session else THREAD_SECONDS
+    pause = LIST_SECONDS if only is None or session else THREAD_SECONDS
 
     def sees(repository: int) -> bool:
         return visit.role(repository) >= Role.READ  # as of the newest check, because `visit` is replaced below

@@ -13,7 +13,7 @@ from bot.github.app import DeliveryAttempt, newest_attempts, redeliver
 from bot.github.pace import ReportedLimit
 from bot.service.connections import Connections
 from bot.service.overview.agent_tree import JournalStep, add_up, journal_steps
-from bot.service.overview.recorder import LOOK_SECONDS, JournalReader, Recorder
+from bot.service.overview.recorder import READ_SECONDS, JournalReader, Recorder
 from bot.service.overview.thread_index import ThreadPage, ThreadQuery
 from bot.service.overview.thread_views import describe
 from bot.service.overview.transcript_views import StoredTranscripts, TranscriptPage, transcript_page
@@ -174,7 +174,7 @@ class News:
 async def follow_thread(overview: Overview, address: ThreadAddress, position: int) -> AsyncGenerator[News]:
     """Yield the entries after a position, without end, gaps, or repetitions. The first news comes at once.
 
-    An append of this process is news at once, one of another process within LOOK_SECONDS. Raises as `Overview.steps`
+    An append of this process is news at once, one of another process within READ_SECONDS. Raises as `Overview.steps`
     does.
     """
     last = ""
@@ -193,4 +193,4 @@ async def follow_thread(overview: Overview, address: ThreadAddress, position: in
             if update.set_back_to is not None and position < len(entries):
                 continue
             with suppress(TimeoutError):
-                await asyncio.wait_for(signal.wait(), LOOK_SECONDS)
+                await asyncio.wait_for(signal.wait(), READ_SECONDS)

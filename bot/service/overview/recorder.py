@@ -75,7 +75,7 @@ class Announcements:
 
 # --- Journals as people read them: what this process has seen, and the remote at most every few seconds
 
-LOOK_SECONDS: Final = 15.0
+READ_SECONDS: Final = 15.0
 """Minimum seconds between two reads of a thread from the remote, however many people check it. Appends of this
 process are seen at once, and those of other processes, such as jobs of GitHub Actions, after this time at most."""
 REMEMBERED_THREADS: Final = 1_000
@@ -100,7 +100,7 @@ class JournalReader:
         key, thread = (address.repository, address.number), ThreadNumber(address.number)
         journal = await self.open_journal(address)
         async with self._locks.setdefault(key, asyncio.Lock()):
-            if self.clock.monotonic() - self._read_at.get(key, float("-inf")) < LOOK_SECONDS:
+            if self.clock.monotonic() - self._read_at.get(key, float("-inf")) < READ_SECONDS:
                 return await journal.cached_entries(thread)
             self._remember(key)
             try:

@@ -6,7 +6,7 @@ import pytest
 
 from bot.core.errors import Transient
 from bot.core.names import ThreadNumber
-from bot.service.overview.recorder import LOOK_SECONDS, JournalReader, RecordingJournal
+from bot.service.overview.recorder import READ_SECONDS, JournalReader, RecordingJournal
 from bot.service.overview.thread_index import FileIndex, ThreadQuery
 from tests.core.journal_histories import histories
 from tests.service.ground import HandClock
@@ -22,7 +22,7 @@ async def test_the_remote_is_asked_once_in_15_seconds_and_own_appends_are_seen_a
     assert len(await reader.entries(address(1))) == 3
     await journal.write(ENTRIES[3:5])
     assert len(await reader.entries(address(1))) == 3
-    clock.turn(LOOK_SECONDS)
+    clock.turn(READ_SECONDS)
     assert [len(await reader.entries(address(1))) for _ in range(9)] == [5] * 9
     await journal.append(ThreadNumber(1), 5, [(each.kind, each.body) for each in ENTRIES[5:8]])
     assert len(await reader.entries(address(1))) == 8
@@ -37,7 +37,7 @@ async def test_while_github_fails_the_last_reading_is_shown_or_else_the_error_ra
         await reader.entries(address(1))
     await journal.write(ENTRIES[:3])
     assert len(await reader.entries(address(1))) == 3
-    clock.turn(LOOK_SECONDS)
+    clock.turn(READ_SECONDS)
     journal.failures = [Transient("GitHub fails")]
     assert len(await reader.entries(address(1))) == 3
 

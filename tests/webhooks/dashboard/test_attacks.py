@@ -15,7 +15,7 @@ from tests.testing.github.page_ground import EVERYTHING, PAYLOADS
 from tests.webhooks.dashboard.ground import THREAD, Page, Site
 from tests.webhooks.dashboard.samples import CHECKS, HOME, OTHER, plan
 from webhooks.access import Problem
-from webhooks.dashboard.service_pages import GATHER_SECONDS, LOOK_SECONDS
+from webhooks.dashboard.service_pages import GATHER_SECONDS, LIST_SECONDS
 from webhooks.event_stream import STREAMS_PER_PERSON, Streams
 
 PAGES = ("/", "/threads", THREAD, "/costs", "/maintenance", "/deliveries", "/service", "/sign-in", "/assets/app.js")
@@ -115,9 +115,9 @@ def test_what_happens_elsewhere_wakes_no_stream(site: Site) -> None:
                 time.sleep(2 * GATHER_SECONDS)
             for line in lines:
                 found += line in {b": alive", b"event: moved"}
-                if time.monotonic() - began > 3 * LOOK_SECONDS:
+                if time.monotonic() - began > 3 * LIST_SECONDS:
                     break
-            return found - (time.monotonic() - began) / LOOK_SECONDS
+            return found - (time.monotonic() - began) / LIST_SECONDS
 
     assert signs(OTHER) <= 2 < signs(HOME)
 
