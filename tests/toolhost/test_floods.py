@@ -73,14 +73,12 @@ PEAKS = {
 CI = {"output", "bomb of sessions", "threads", "a file", "temporary files", "deaf to SIGTERM"}
 """The other peaks are in the campaigns; with small limits, most are tried before a change lands."""
 BURIED = {
-    "no session": "setsid -f sleep 300",
-    "two forks": "(setsid bash -c 'setsid sleep 300 & disown' &)",
+    "no session": "setsid -f sleep 300", "two forks": "(setsid bash -c 'setsid sleep 300 & disown' &)",
     "closed descriptors": "setsid bash -c 'exec 0<&- 1>&- 2>&-; sleep 300' & sleep 0.1",
     "deaf": "setsid bash -c 'trap \"\" TERM HUP INT; while :; do sleep 1; done' & sleep 0.1",
     "stopped": "setsid bash -c 'kill -STOP $$' & sleep 0.1",
-    "spinning": "setsid bash -c 'while :; do :; done' & sleep 0.1",
-    "without a mark": "env -i setsid -f sleep 300",
-}
+    "spinning": "setsid bash -c 'while :; do :; done' & sleep 0.1", "without a mark": "env -i setsid -f sleep 300",
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -130,9 +130,8 @@ def test_a_file_in_a_format_of_its_own_is_written_anew_and_the_answer_says_so(ho
     got = change(host, cell_id="cell-0", new_source="b")
     assert "formatted in another way" in got.text
     assert json.loads((root / "n.ipynb").read_bytes()) == {
-        "cells": [{"cell_type": "raw", "source": "b"}],
-        "nbformat": 4,
-    }
+        "cells": [{"cell_type": "raw", "source": "b"}], "nbformat": 4,
+    }  # fmt: skip
 
 
 @every_row(

@@ -233,7 +233,7 @@ def asked(call: str, at: str) -> tuple[str, dict[str, Any]]:
             "Write": {"content": text},
             "Edit": {**edits(text)[0], **({"replace_all": True} if "*" in operation else {})},
             "MultiEdit": {"edits": edits(text)},
-        }
+        }  # fmt: skip
         return tool, {"file_path": f"{at}/{name}", **given[tool]}
     words = rest.split(" ")
     options: dict[str, Any] = dict(word.split("=", 1) for word in words if "=" in word)

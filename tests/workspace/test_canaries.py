@@ -27,7 +27,7 @@ SECRETS = {
     "NEW_TOKEN": "ghs_12345_eyJcanary.ddddddddddddddddddd.eeeeeeeeeee",
     "PLANGATE_WEBHOOK_SECRET": "canary-webhook-ffffffffffffffffffffffff",
     "GITHUB_TOKEN": "ghp_canarygggggggggggggggggggggggggggg",
-}
+}  # fmt: skip
 
 _PROCESS = "environ mem maps smaps fd cmdline cwd root exe task auxv status stack".split()
 _WHO = ("self", "1", "2", "thread-self", "@PARENT@", "@INIT@")

@@ -186,9 +186,6 @@ def test_a_strange_name_becomes_a_plain_file_name(name: str) -> None:
     assert safe.replace("-", "").isalnum()
 
 
-# --- Work that is kept ----------------------------------------------------------------------------------------------
-
-
 def work(place: Path) -> None:
     write(src__a_dot_py="a = 2\n", **{"new folder__ünï.txt": "x"})(place)
     (place / "README.md").unlink()
@@ -259,9 +256,6 @@ async def test_work_out_of_scope_is_kept(workspace: GitWorkspace, repository: Re
     kept = await workspace.keep(first)
     second = await (await elsewhere(repository, tmp_path / "other")).checkout("main", first.base, lambda: kept)
     assert tree(second)["elsewhere"] == "x"
-
-
-# --- The commits of a pull request ----------------------------------------------------------------------------------
 
 
 def pull_request(repository: Repository, bare: Repository) -> tuple[PullCommits, CommitId]:

@@ -147,9 +147,6 @@ async def test_a_strange_path_is_only_a_name(tmp_path: Path) -> None:
     assert not (Path.cwd() / "x").exists()
 
 
-# --- Repositories that would keep git busy for ever (X4) ------------------------------------------------------------
-
-
 PIPES = (
     ".gitignore", ".gitattributes", "nested/.git/HEAD", ".git/commondir", ".git/config", ".git/index",
     ".git/info/exclude", ".git/objects/info/alternates", ".git/packed-refs", ".git/refs/heads/other", ".git/shallow",
@@ -203,7 +200,7 @@ def nothing(repository: Repository) -> str:
 
 @pytest.mark.req("X4")
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("leaf", (files, nothing))
+@pytest.mark.parametrize("leaf", (pytest.param(files, marks=pytest.mark.long), nothing))
 async def test_a_bomb_at_home_is_refused_unwalked(repository: Repository, leaf: object) -> None:
     assert callable(leaf)
     commit_bomb(repository, leaf(repository), 10, 8)

@@ -135,11 +135,9 @@ async def test_the_beginnings_of_many_files_are_read_at_once(mirror: Mirror, rep
     odd = ("out", "lost", "ring", "below", "", "a\nb", "../x", "src", "missing", "missing blob 5", "/etc/passwd")
     found = await mirror.starts(head, [*odd, "big", *odd, "AGENTS.md", "huge", "a blob 5"], 1000)
     assert found == {
-        "big": FileStart(b"x" * 1000, 2000),
-        "AGENTS.md": FileStart(b"a = 1\n", 6),
-        "huge": FileStart(b"", START_LIMIT + 1),
-        "a blob 5": FileStart(b"odd\n", 4),
-    }
+        "big": FileStart(b"x" * 1000, 2000), "AGENTS.md": FileStart(b"a = 1\n", 6),
+        "huge": FileStart(b"", START_LIMIT + 1), "a blob 5": FileStart(b"odd\n", 4),
+    }  # fmt: skip
     assert await mirror.starts(head, [], 1000) == {}
 
 

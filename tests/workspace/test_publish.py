@@ -276,9 +276,6 @@ async def test_what_cannot_be_read_is_not_taken_for_deleted(workspace: GitWorksp
         await publish(workspace, repository, lambda tree: (tree / "src").chmod(0))
 
 
-# --- Onto a branch of ours that is there: by compare-and-swap -------------------------------------------------------
-
-
 @pytest.mark.req("G3")
 async def test_work_goes_on_top_of_a_branch_of_ours(workspace: GitWorkspace, repository: Repository) -> None:
     first = await publish(workspace, repository, write(new="x"))
@@ -312,9 +309,6 @@ async def test_work_not_begun_on_the_branch_is_refused(workspace: GitWorkspace, 
     checkout = await workspace.checkout("main", repository.head)
     with pytest.raises(Refused, match="did not start from the branch's head"):
         await workspace.publish(approved(checkout.base), checkout, replace(order(), expected=first.commit))
-
-
-# --- Authors and signatures -----------------------------------------------------------------------------------------
 
 
 BOT = Actor(4711, "plangate[bot]")

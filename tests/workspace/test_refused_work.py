@@ -18,9 +18,6 @@ from bot.workspace.workspace import GitWorkspace
 from tests.stories.github.ground import long
 from tests.workspace.ground import Repository, Work, approved, begin, make_repository, order, publish, write
 
-# --- Commands that change more than the plan names (G4, MT6) --------------------------------------------------------
-
-
 SCOPE: Final = ("src/a.py",)
 OWN: Final = "git -c user.name=x -c user.email=x@localhost"
 OUTSIDE: Final = {
@@ -110,9 +107,6 @@ async def test_targets_of_links_of_tier_high_must_be_named(workspace: GitWorkspa
     assert (await workspace.publish(named, checkout, order())).paths == ("skills/deploy.md",)
 
 
-# --- Git LFS --------------------------------------------------------------------------------------------------------
-
-
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12\n"
 HELD, FORGED = POINTER.format("a" * 64), POINTER.format("b" * 64)
 RULES = "*.bin filter=lfs diff=lfs merge=lfs -text\n"
@@ -191,9 +185,6 @@ async def test_pointers_of_lfs_stay_beside_other_work(what: str, workspace: GitW
     work, paths = POINTERS[what]
     published = await publish(workspace, lfs, work, ("**", ".gitattributes"))
     assert published.paths == paths
-
-
-# --- What no commit of the work would hold (G1) ---------------------------------------------------------------------
 
 
 FROM_FILES = ("-c", "protocol.file.allow=always")

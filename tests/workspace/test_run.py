@@ -79,9 +79,6 @@ def test_a_lock_has_one_holder_who_may_take_it_again(tmp_path: Path) -> None:
     second.acquire()
 
 
-# --- How many processes are started: each costs CPU time ------------------------------------------------------------
-
-
 _listeners: list[list[str]] = []
 
 

@@ -202,9 +202,6 @@ def test_the_probe_has_a_cure_for_missing_user_namespaces() -> None:
     assert "user.max_user_namespaces" in done.stderr.rpartition("): ")[2]
 
 
-# --- Tools ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.req("K11")
 def test_the_tools_of_a_sandbox_are_told_with_their_versions() -> None:
     told = dict(tool.partition(" ")[::2] for tool in installed_tools().split(", "))
@@ -243,9 +240,6 @@ def test_an_older_git_is_refused(text: str, tmp_path: Path) -> None:
 def test_a_missing_git_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match=r"does not run.*install git 2\.39 or newer"):
         check_git(str(tmp_path / "git"))
-
-
-# --- Groups of the kernel (S9) --------------------------------------------------------------------------------------
 
 
 WAIT = "import sys; sys.stdin.readline(); "
@@ -317,9 +311,6 @@ def test_groups_of_the_dead_are_removed(waiting: "subprocess.Popen[str]", groups
     left.mkdir()
     sandbox.remove(sandbox.enclose([], memory_mb=100))
     assert not left.exists()
-
-
-# --- docs/sandbox.md ------------------------------------------------------------------------------------------------
 
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "sandbox.md").read_text()

@@ -219,9 +219,6 @@ def test_what_is_missing_is_not_old(tmp_path: Path) -> None:
     assert not locks.is_unused(tmp_path / "missing" / "stamp", seconds=-1)
 
 
-# --- What killed processes leave behind -----------------------------------------------------------------------------
-
-
 WORKS = """
 import asyncio, sys
 from pathlib import Path
@@ -266,10 +263,8 @@ async def test_what_a_killed_process_left_is_removed(
     await workspace.checkout("mine", repository.head)
     assert folders(data) == ["child-2", "mine", "thread", "0 clones"]
     assert sorted(lock.name for lock in (data / "checkouts").glob("*.lock")) == [
-        "child-2.lock",
-        "mine.lock",
-        "thread.lock",
-    ]
+        "child-2.lock", "mine.lock", "thread.lock",
+    ]  # fmt: skip
 
 
 @pytest.mark.req("E4", "L9", "S4")

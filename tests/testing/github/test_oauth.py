@@ -95,9 +95,8 @@ def test_renewing_ends_the_old_tokens(ground: Ground) -> None:
     again = {"grant_type": "refresh_token", "refresh_token": str(first["refresh_token"])}
     second = exchange(ground, **again)
     assert [ground.ask("GET", "/user", token=str(each["access_token"])).status for each in (first, second)] == [
-        401,
-        200,
-    ]
+        401, 200,
+    ]  # fmt: skip
     assert exchange(ground, **again)["error"] == "bad_refresh_token"
     ground.clock.advance(ACCESS_LIFE.total_seconds())
     assert ground.ask("GET", "/user", token=str(second["access_token"])).status == 401

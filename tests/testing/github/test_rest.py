@@ -68,12 +68,10 @@ def test_a_credential_reaches_no_further(ground: Ground, token: str, method: str
     world = ground.github.world
     world.person("alice").open_issue(NAME, "Broken")
     made: dict[str, Callable[[], str]] = {
-        "": lambda: "",
-        "nonsense": lambda: "ghp_nonsense",
-        "app": lambda: ground.token,
+        "": lambda: "", "nonsense": lambda: "ghp_nonsense", "app": lambda: ground.token,
         "job": lambda: job_token(world, ground.repository).value,
         "reader": lambda: installation_token(world, ground.installation, permissions={"issues": "read"}).value,
-    }
+    }  # fmt: skip
     value = made.get(token, lambda: ground.pat(token))()
     body = {"body": "x", "labels": ["bug"], "ref": "refs/heads/x", "sha": "0" * 40} if method == "POST" else None
     assert ground.ask(method, path, body, token=value).status == status

@@ -196,10 +196,8 @@ def test_a_loop_reads_all_but_its_last_turn(serve: Callable[..., Any]) -> None:
 
     api = serve(policy)
     system, messages, tools = (
-        [long("s", **MARK)],
-        [user(long("t"))],
-        [{"name": "Read", "input_schema": {"type": "object"}}],
-    )
+        [long("s", **MARK)], [user(long("t"))], [{"name": "Read", "input_schema": {"type": "object"}}],
+    )  # fmt: skip
     usages = []
     while True:
         marked = list(messages)

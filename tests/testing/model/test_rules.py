@@ -489,9 +489,8 @@ MARK = {"type": "ephemeral"}
 STRICT = {
     "type": "object",
     "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"anyOf": [{"type": "null"}]}}},
-    "required": ["a"],
-    "additionalProperties": False,
-}
+    "required": ["a"], "additionalProperties": False,
+}  # fmt: skip
 WHOLE: dict[str, Any] = {
     "model": "claude-opus-5-5", "max_tokens": 100, "system": [{"type": "text", "text": "s", "cache_control": MARK}],
     "tools": [{"name": "Read", "description": "d", "strict": True, "input_schema": STRICT}],

@@ -46,9 +46,8 @@ def test_events_come_in_the_order_of_the_api(serve: Callable[..., Any]) -> None:
     start, delta = events[0]["message"], events[-2]
     assert (start["content"], start["stop_reason"], start["usage"]["output_tokens"]) == ([], None, 1)
     assert (delta["delta"]["stop_reason"], delta["usage"]["input_tokens"]) == (
-        "tool_use",
-        start["usage"]["input_tokens"],
-    )
+        "tool_use", start["usage"]["input_tokens"],
+    )  # fmt: skip
 
 
 @pytest.mark.req("M7")

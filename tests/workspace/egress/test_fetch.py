@@ -153,9 +153,6 @@ async def test_a_name_that_turns_private_gets_no_second_connection(net: Internet
     assert net.dialled == [(PUBLIC, 443)]
 
 
-# --- Pictures that people attached ----------------------------------------------------------------------------------
-
-
 SIGNED, BUCKET = "private-user-images.githubusercontent.com", "github-production-user-asset-6210df.s3.amazonaws.com"
 OWN: Final = "ghes.example.org"
 ATTACHED: Final = ("github.com", SIGNED, BUCKET, OWN, "evil.example.net")

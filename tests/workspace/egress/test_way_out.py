@@ -103,11 +103,9 @@ print("nothing")
 async def test_no_packet_leaves_beside_the_way_out(net: Internet, repository: Repository, tmp_path: Path) -> None:
     host = await opened(net, repository, tmp_path / "data", [], "docs.example.org")
     got = await ran(
-        host,
-        f"python3 -c '{NO_WAY}'",
-        f"unshare -rn python3 -c '{NO_WAY}' || echo nothing",
+        host, f"python3 -c '{NO_WAY}'", f"unshare -rn python3 -c '{NO_WAY}' || echo nothing",
         "ip addr add 10.0.0.2/24 dev lo && echo out; ls -A /run/plangate",
-    )
+    )  # fmt: skip
     assert got[0] == "nothing"
     assert got[1].splitlines()[-1] == "nothing"
     assert "out " not in got[1]
@@ -151,12 +149,11 @@ HOSTILE = {
     "two lengths": b"CONNECT a.example.org:443 HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nContent-Length: 5\r\n\r\n",
     "two hosts": b"CONNECT docs.example.org:443 HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
     "a huge header": b"CONNECT docs.example.org:443 HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 20_000 + b"\r\n\r\n",
-    "noise": b"\0\1\2\3" * 64 + b"\r\n\r\n",
-    "an address": b"CONNECT 127.0.0.1:443 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "noise": b"\0\1\2\3" * 64 + b"\r\n\r\n", "an address": b"CONNECT 127.0.0.1:443 HTTP/1.1\r\nHost: a\r\n\r\n",
     "IPv6": b"CONNECT [::1]:443 HTTP/1.1\r\nHost: a\r\n\r\n",
     "GitHub's API": b"CONNECT api.github.com:443 HTTP/1.1\r\nHost: a\r\n\r\n",
     "a null byte": b"CONNECT docs.example.org\0:443 HTTP/1.1\r\nHost: a\r\n\r\n",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("request_", HOSTILE.values(), ids=HOSTILE)

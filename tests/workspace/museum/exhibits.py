@@ -34,8 +34,8 @@ def published(script: str, *changes: str) -> Exhibit:
     return Exhibit(script, changes=tuple(sorted({NEW, *changes})))
 
 
-# --- In a git directory: configuration, hooks, and state that a plain git would obey ----------------------------------
-# Each script runs at the top of a checkout, and as well in a repository of somebody.
+# In a git directory: configuration, hooks, and state that a plain git would obey. Each script runs at the top of a
+# checkout, and as well in a repository of somebody.
 
 CLIENT_HOOKS = (
     "applypatch-msg commit-msg fsmonitor-watchman post-applypatch post-checkout post-commit post-index-change "
@@ -165,8 +165,8 @@ GIT_DIR: dict[str, Exhibit] = {
 }
 
 
-# --- What a git directory is: moved, pointed elsewhere, broken, or lying about the tree -------------------------------
-# Each script runs at the top of a checkout; most of them leave no repository there.
+# What a git directory is: moved, pointed elsewhere, broken, or lying about the tree. Each script runs at the top of a
+# checkout; most of them leave no repository there.
 
 
 def evil_copy(place: str) -> str:
@@ -224,8 +224,6 @@ done"""),
 mkdir -p $place; echo nonsense > $place/$(echo $oid | cut -c3-)"""),
 }
 
-
-# --- In a work tree: links, names, kinds and sizes --------------------------------------------------------------------
 
 MEANS_GIT = "its name means .git"
 NOT_ON_WINDOWS = "cannot be had on Windows"
@@ -356,9 +354,8 @@ TREE: dict[str, Exhibit] = {
 }
 
 
-# --- On the server: trees, histories and refs that somebody pushed ----------------------------------------------------
-# Each script runs in a repository that is pushed afterwards, with all of its refs; what is refused is refused before a
-# checkout is made.
+# On the server: trees, histories and refs that somebody pushed. Each script runs in a repository that is pushed
+# afterwards, with all of its refs; what is refused is refused before a checkout is made.
 
 DANGEROUS = "the history holds a dangerous object"
 TOO_LARGE = "a commit of this repository is too large"
