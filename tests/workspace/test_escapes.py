@@ -164,6 +164,7 @@ _READS = {
     "first process's memory": "held('/proc/1/mem', 'x')", "first process's maps": "held('/proc/1/maps', '-')",
     "first process's environment": "held('/proc/1/environ', '=')",
     "first process's descriptors": "any(did(os.readlink, f'/proc/1/fd/{n}') for n in range(12))",
+    "session of the machine": "os.getsid(1) == 0",
     "first process's folder": "did(os.listdir, '/proc/1/cwd')",
     "first process's root": "did(os.listdir, '/proc/1/root')",
     "first process's program": "did(os.readlink, '/proc/1/exe')", "first process's stack": "held('/proc/1/stack', '[')",
