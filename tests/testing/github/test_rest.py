@@ -56,8 +56,8 @@ def test_a_login_that_nobody_has_is_not_found(ground: Ground) -> None:
         ("stranger", "GET", SHOP, 404),
         ("", "GET", "/user", 401),
         ("app", "GET", "/user", 403),
-        ("app", "GET", "/repos/acme/open", 200),
-        ("app", "POST", "/repos/acme/open/issues", 403),
+        ("app", "GET", "/repos/dave/open", 200),
+        ("app", "POST", "/repos/dave/open/issues", 403),
         ("dave", "POST", f"{SHOP}/issues/1/labels", 403),
         ("dave", "POST", f"{SHOP}/git/refs", 403),
         ("reader", "POST", f"{SHOP}/issues/1/comments", 403),
@@ -69,7 +69,7 @@ def test_a_login_that_nobody_has_is_not_found(ground: Ground) -> None:
 def test_a_credential_reaches_no_further(ground: Ground, token: str, method: str, path: str, status: int) -> None:
     world = ground.github.world
     world.person("alice").open_issue(NAME, "Broken")
-    world.add_repository("acme/open", {})
+    world.add_repository("dave/open", {})
     made: dict[str, Callable[[], str]] = {
         "": lambda: "", "nonsense": lambda: "ghp_nonsense", "app": lambda: ground.token,
         "job": lambda: job_token(world, ground.repository).value,
