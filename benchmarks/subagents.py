@@ -44,8 +44,9 @@ from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.prompts import Environment, first_message
 from bot.agent.resources import SessionPlace, SessionResources
 from bot.agent.session_events import RequestStarted
-from bot.agent.subagents.types import AT_ONCE, TYPES, SubagentSettings
+from bot.agent.subagents.types import AT_ONCE, TYPES
 from bot.clock import SystemClock
+from bot.core.configuration import Configuration, Execution, Subagents
 from bot.core.names import SessionId
 from bot.ports import Access
 from bot.testing import sample
@@ -197,9 +198,10 @@ async def measure(given, rounds, *, at_once, rate=0, eager=True):
         world = SessionResources(model, MemoryTranscripts(), clock, PermissionGate(), Ledger(), eager=eager)
         environment = Environment(tree.shown_as, "Linux", "2026-11-21", "shop", source.head[:12], MEMORY)
         host = await workspace.open(tree, Access.READ)
-        crew = SubagentSettings("claude-sonnet-5-5", TYPES, at_once, 2 * given.agents)
+        subagents = Subagents(at_once=at_once, in_all=2 * given.agents)
+        configuration = Configuration(execution=Execution(subagents=subagents))
         session, pool = assemble_session(
-            SessionSettings(SessionId("bench"), "claude-opus-5-5", crew),
+            SessionSettings(SessionId("bench"), TYPES, configuration),
             world,
             place=SessionPlace(workspace, tree, host, environment),
         )

@@ -134,10 +134,9 @@ class SubagentPool:
     """Runs the sub-agents of one session, with bounds on how many run at once and in total."""
 
     settings: "SessionSettings"
-    """The parent's."""
+    """The parent's, as are the four below."""
     place: SessionPlace
     log: SessionLog
-    """The parent's, as are the two below."""
     context: ToolContext
     monitor: Monitor
     rows: dict[AgentId, AgentChanged] = field(default_factory=dict)
