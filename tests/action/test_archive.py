@@ -17,7 +17,8 @@ from typing import Final
 
 import pytest
 
-ROOT: Final = Path(__file__).parents[2]
+from tests.action.ground import ROOT
+
 SOABI: Final = str(sysconfig.get_config_var("SOABI"))
 RUNS: Final = "#!/bin/sh\nexit 0\n"
 REGISTRY: Final = '#!/bin/sh\n[ "$1" = --version ] || { echo "registry: $* $OPENSSL_CONF" >&2; exit 1; }\n'

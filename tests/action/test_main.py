@@ -1,9 +1,9 @@
-"""One event in, its thread looked at until it rests, then every one that is nobody's; outputs, summary, exit code."""
+"""One event in, its thread checked until it rests, then every other; outputs, summary, receipts, exit code."""
 
 import io
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -15,17 +15,20 @@ from bot.action.report import OUTPUTS
 from bot.action.runner import Runner
 from bot.config.action_inputs import ActionSettings
 from bot.config.action_inputs import action as inputs
+from bot.config.settings import RECEIPTS
 from bot.core.errors import Conflict, Misconfigured, Transient
 from bot.core.events import JournalEvent
 from bot.core.gate import Stage, Thread
-from bot.core.moves import Failed, JournaledTurn, Noted
-from bot.core.names import ThreadAddress
+from bot.core.moves import Failed, JournaledTurn, Noted, Published
+from bot.core.names import CommitId, ThreadAddress
 from bot.core.notes import OtherTurn
 from bot.core.thread.request import RequestState
 from bot.core.thread.state import ThreadState
 from bot.core.thread.turns import TurnState, UnpostedText
 from bot.core.thread.work import CostState, WorkState
 from bot.core.turn import Actor
+from bot.receipts.envelope import ReceiptKey, sign_statement
+from tests.core.receipt_story import COMMIT, statement_of
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 EARLIER = NOW - timedelta(hours=1)
@@ -382,3 +385,47 @@ def test_an_event_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "event.json").write_text(text)
     with pytest.raises(Misconfigured, match="GITHUB_EVENT_PATH"):
         thread_in(given(tmp_path, GITHUB_EVENT_NAME="workflow_dispatch"))
+
+
+__all__ = ("ran",)
+
+
+def published(commit: CommitId = COMMIT) -> ThreadState:
+    """Return a thread with a pull request."""
+    made = Published(branch="b", commit=commit, pull_request="https://g/o/r/pull/9", pull_number=9)
+    return standing(Stage.IN_REVIEW, work=WorkState(published=made))
+
+
+@pytest.fixture
+def receipt(tmp_path: Path) -> Path:
+    """The receipt that this job made."""
+    folder = given(tmp_path).settings.data_dir / RECEIPTS
+    folder.mkdir(parents=True)
+    path = folder / f"{COMMIT}.json"
+    path.write_bytes(sign_statement(statement_of(), ReceiptKey.of(b"k" * 32)))
+    return path
+
+
+@pytest.mark.req("RC1")
+async def test_the_receipt_and_its_predicate(ran: Run, receipt: Path) -> None:
+    """Both are files, and the predicate is the one that the receipt states."""
+    done = await ran(Host({3: [published()]}), 3)
+    assert done.outputs["receipt"] == str(receipt)
+    assert json.loads(Path(done.outputs["predicate"]).read_bytes()) == statement_of()["predicate"]
+
+
+@pytest.mark.req("RC1")
+async def test_a_sweep_reports_what_it_published(ran: Run, receipt: Path) -> None:
+    """Of several threads that a scheduled run looks at, the one with a receipt of this job; an event has its own."""
+    waits, ready = standing(Stage.AWAITING_APPROVAL), replace(published(), gate=Thread(Stage.AWAITING_APPROVAL))
+    done = await ran(Host({4: [waits], 5: [ready]}, (at(4), at(5))))
+    assert (done.outputs["thread"], done.outputs["receipt"]) == ("5", str(receipt))
+    done = await ran(Host({3: [waits], 5: [ready]}, (at(5),)), 3)
+    assert done.outputs["thread"] == "3"
+
+
+@pytest.mark.req("RC1")
+async def test_no_receipt_of_this_job(ran: Run) -> None:
+    """A pull request of an earlier job leaves nothing to attest."""
+    done = await ran(Host({3: [published()]}), 3)
+    assert (done.outputs["receipt"], done.outputs["predicate"]) == ("", "")

@@ -11,7 +11,8 @@ from typing import Final
 
 import pytest
 
-ROOT: Final = Path(__file__).parents[2]
+from tests.action.ground import ROOT
+
 ARCHIVE: Final = "plangate-packages-cpython-312-x86_64-linux-gnu.tar.gz"
 GH: Final = """#!/bin/bash
 echo "$*" >> calls

@@ -1,12 +1,18 @@
-"""The runner obeys what the program says, and nothing that others wrote; secrets are in none of it."""
+"""The runner obeys what the program says, and nothing that others wrote; errors and a missing key."""
 
 import io
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from bot.action.main import run
 from bot.action.runner import Runner
+from bot.clock import SystemClock
+from bot.logs import say
+from bot.testing.github.credentials import job_token
+from bot.testing.github.simulated_github import SimulatedGitHub
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\nQ==\n-----END PRIVATE KEY-----\n"
 COMMAND = re.compile(r"::(?P<name>[a-z-]+)[^:]*::(?P<value>.*)")
@@ -80,3 +86,75 @@ def test_an_output_is_one_line(tmp_path: Path) -> None:
     assert path.read_text().splitlines() == ["stage=a receipt=/etc/passwd", "thread=3"]
     Runner(io.StringIO()).outputs({"more": "1"}, path)
     assert path.read_text().splitlines()[-1] == "more=1"
+
+
+def test_outside_of_a_job_it_says_so() -> None:
+    """The hidden command typed by hand ends with exit code 2 and one line."""
+    out = io.StringIO()
+    assert run(out, {"HOME": "/h"}) == 2
+    assert "::error title=Plangate::" in out.getvalue()
+
+
+@pytest.mark.req("PR4")
+def test_an_error_is_an_annotation_and_a_summary(tmp_path: Path) -> None:
+    """What went wrong, where and how to fix it stands in both, after the secrets were masked, and without them.
+
+    So does the log, of which the runner obeys nothing.
+    """
+    out = io.StringIO()
+    (tmp_path / "event.json").write_text("{}")
+    environ = {
+        "GITHUB_EVENT_NAME": "schedule",
+        "GITHUB_EVENT_PATH": str(tmp_path / "event.json"),
+        "GITHUB_REPOSITORY": "key-of-the-model",
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+        "INPUT_ANTHROPIC_API_KEY": "key-of-the-model",
+        "INPUT_GITHUB_TOKEN": "ghs_1",
+        "HOME": str(tmp_path),
+    }
+    assert run(out, environ) == 2
+    say("step", why="::stop-commands::guess\n::error::theirs key-of-the-model")
+    last = out.getvalue().splitlines()[-1]
+    assert "info step why=" in last
+    assert "::" not in last
+    assert "key-of-the-model" not in last
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "::add-mask::key-of-the-model"
+    assert (
+        "::error title=Plangate::not a repository: '[redacted: model key]' (GITHUB_REPOSITORY): write OWNER/REPO"
+        in lines
+    )
+    assert "not a repository: '[redacted: model key]'" in (tmp_path / "summary").read_text()
+    assert not [line for line in lines[1:] if "key-of-the-model" in line]
+
+
+SAID = "I can't start here: no key for the model (anthropic_api_key): pass the repository's secret."
+
+
+@pytest.mark.long
+@pytest.mark.req("CL1", "PR3")
+def test_missing_key_is_told_once_on_the_thread(tmp_path: Path) -> None:
+    with SimulatedGitHub(tmp_path / "github", clock=SystemClock()) as github:
+        world = github.world
+        home = world.add_repository("o/r", {"a.py": "a = 1\n"})
+        world.set_role("o/r", "ann", "maintain")
+        number = world.person("ann").open_issue("o/r", "Fix it", "@plangate fix it").number
+        (tmp_path / "event.json").write_text(json.dumps({"inputs": {"thread": str(number)}}))
+        environ = {
+            "GITHUB_EVENT_NAME": "workflow_dispatch",
+            "GITHUB_EVENT_PATH": str(tmp_path / "event.json"),
+            "GITHUB_REPOSITORY": "o/r",
+            "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+            "GITHUB_API_URL": github.api_url,
+            "GITHUB_GRAPHQL_URL": github.graphql_url,
+            "GITHUB_SERVER_URL": github.server_url,
+            "INPUT_GITHUB_TOKEN": job_token(world, home).value,
+            "PLANGATE_DATA_DIR": str(tmp_path / "data"),
+            "PLANGATE_WRITE_PAUSE_SECONDS": "0",
+            "HOME": str(tmp_path),
+        }
+        assert [run(io.StringIO(), environ) for _ in range(2)] == [2, 2]
+        (told,) = world.comments_of(world.issue("o/r", number))
+        assert told.text.body.startswith(SAID)
+        assert "no key for the model" in (tmp_path / "summary").read_text()
+        assert not [name for name in world.bare(home).refs() if name.startswith("refs/plangate/")]

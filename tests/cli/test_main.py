@@ -1,18 +1,23 @@
-"""The command line parses, calls and renders: its words, its exit codes, and what it does not load."""
+"""The command line as a person uses it."""
 
+import asyncio
 import gc
 import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bot.cli.main import main
+from bot.cli.main import _parser, main
+from bot.store.postgres.database import Database
+from bot.store.postgres.migrations import migrate
 from tests import forks
 from tests.github.script import Reply, scripted
 from tests.rows import every_row
+from tests.stories.ground import bare
 
 PROGRAM = Path(sys.executable).with_name("plangate")
 COMMANDS = {"run", "serve", "sweep", "demo", "replay", "doctor", "init", "schema", "version"} | {
@@ -211,3 +216,98 @@ def test_an_output_that_nobody_reads_any_more_ends_quietly() -> None:
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert done.stdout == "130\n"
     assert done.stderr == "plangate: nobody reads the output anymore; run the same command again to continue\n"
+
+
+STABLE = (
+    "demo --port 8484 --headless --face service --dir DIR --real-model",
+    "demo --face action",
+    "serve --host 127.0.0.1 --port 8000 --no-worker",
+    "worker --concurrency 3",
+    "run --repo DIR --prompt TEXT --yes --dry-run --json --model ID --max-cost-usd 2.5 --unsafe-no-sandbox",
+    "run OWNER/REPO#7 --json",
+    "sweep --repo OWNER/REPO",
+    "migrate",
+    "reindex",
+    "threads",
+    "show OWNER/REPO#7",
+    "watch OWNER/REPO#7",
+    "maintenance list --repo OWNER/REPO",
+    "maintenance run NAME --repo OWNER/REPO --dry-run",
+    "verify COMMIT",
+    "sign COMMIT --key KEY",
+    "audit OWNER/REPO --since 2026-11-01",
+    "doctor --fix --repo OWNER/REPO",
+    "doctor --live OWNER/REPO",
+    "init DIR",
+    "init",
+    "replay FILE",
+    "schema",
+    "version --debug",
+)
+
+
+@pytest.mark.parametrize("line", STABLE)
+def test_stable_command_lines(line: str) -> None:
+    """A change of one of them needs a deprecation."""
+    assert _parser().parse_args(line.split()).command == line.split(maxsplit=1)[0]
+
+
+def test_concurrency_of_a_worker() -> None:
+    """Is how many sessions it runs side by side."""
+    assert _parser().parse_args(["worker", "--concurrency", "3"]).sessions == 3
+    assert _parser().parse_args(["worker", "--sessions", "3"]).sessions == 3
+
+
+@pytest.mark.parametrize("command", ("worker", "migrate"))
+def test_without_a_database(tmp_path: Path, command: str) -> None:
+    """Refused with the variable to set: files have one process."""
+    ended = forks.plangate().run(command, env=bare(tmp_path))
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert "no database (PLANGATE_DATABASE_URL): set it" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("library", "command"),
+    (
+        ("psycopg", ("worker",)),
+        ("psycopg", ("serve", "--no-worker", "--port", "0")),
+        ("psycopg", ("migrate",)),
+        pytest.param("psycopg", ("doctor",), marks=pytest.mark.long),
+        ("psycopg", ("reindex",)),
+        pytest.param("psycopg", ("serve", "--port", "0"), marks=pytest.mark.long),
+        pytest.param("psycopg_pool", ("worker",), marks=pytest.mark.long),
+    ),
+)
+def test_without_the_extra(tmp_path: Path, library: str, command: tuple[str, ...]) -> None:
+    """A database without its driver is refused with the command that installs it."""
+    given = {"PLANGATE_DATABASE_URL": "postgresql://nobody@127.0.0.1:9/away", "PLANGATE_WEBHOOK_SECRET": "y"}
+    env = bare(tmp_path) | given | {"PLANGATE_GITHUB_TOKEN": "x", "GITHUB_API_URL": "http://127.0.0.1:9"}
+    halted = f"sys.modules[{library!r}] = None"  # as if it were not installed
+    program = replace(forks.plangate(), code=f"{halted}; {forks.plangate().code}")
+    ended = program.run(*command, env=env)
+    said = ended.stdout + ended.stderr
+    assert ended.returncode == 2, said
+    assert f"{library} is not installed" in said
+    assert "pip install 'plangate[cluster]'" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("command", (("worker",), ("serve", "--no-worker", "--port", "0"), ("reindex",)))
+async def test_a_database_of_the_release_before(tmp_path: Path, database_url: str, command: tuple[str, ...]) -> None:
+    """Refused before anything begins, with the migration that is missing and the command that applies it."""
+    async with Database(database_url).open() as database:
+        newest = [name for name in await migrate(database) if "_post_" not in name][-1]
+        await database.rows("DELETE FROM plangate_migrations WHERE name = %(name)s", name=newest)
+    given = {"PLANGATE_DATABASE_URL": database_url, "PLANGATE_GITHUB_TOKEN": "x", "PLANGATE_WEBHOOK_SECRET": "y"}
+    env = bare(tmp_path) | given | {"GITHUB_API_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": "z"}
+    ended = await asyncio.to_thread(forks.plangate().run, *command, env=env)
+    assert ended.returncode == 2, ended.stderr
+    expected = f"plangate: the database lacks {newest} (PLANGATE_DATABASE_URL): run plangate migrate\n"
+    assert ended.stderr.endswith(expected), ended.stderr
+
+
+@pytest.mark.parametrize("number", ("0", "-1", "many"))
+def test_a_worker_has_at_least_one_of_each(tmp_path: Path, number: str) -> None:
+    """Of sessions and looks."""
+    ended = forks.plangate().run("worker", f"--sessions={number}", env=bare(tmp_path))
+    assert (ended.returncode, "not a positive whole number" in ended.stderr) == (2, True)
