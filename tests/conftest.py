@@ -21,7 +21,7 @@ from tests.collecting import excluded_marks, remaining_marks
 from tests.postgres import Server, running_server
 
 # What a campaign holds is asserted there: a failure after an hour has to say what it saw.
-pytest.register_assert_rewrite("tests.stories.github.deaths", "tests.stories.github.moments")
+pytest.register_assert_rewrite("tests.stories.github.deaths", "tests.stories.github.outcome")
 
 _OF_THE_MACHINE = ("ANTHROPIC_", "CLAUDE_", "GH_", "GIT_", "GITHUB_", "OTEL_", "PLANGATE_")
 _PROXIES = {"http_proxy", "https_proxy", "all_proxy", "no_proxy"}
@@ -82,7 +82,6 @@ settings.load_profile("every-day")
 
 @pytest.fixture(autouse=True)
 def own_log() -> Iterator[None]:
-    """Leave the process's log as it was."""
     loggers = [logging.getLogger(name) for name in ("", "plangate", "bot")]
     levels, handlers = [logger.level for logger in loggers], list(loggers[0].handlers)
     yield
@@ -139,7 +138,6 @@ def postgres(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterat
 
 @pytest.fixture
 def database_url(postgres: Server) -> str:
-    """The URL of a new, empty database."""
     return postgres.new_database()
 
 

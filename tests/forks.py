@@ -200,7 +200,6 @@ class Fork:
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """Kill -9, and wait for the end."""
         self.send_signal(signal.SIGKILL)
         self.wait()
 
@@ -224,7 +223,6 @@ def _loaded() -> Server:
 
 
 def plangate() -> Program:
-    """Return the console script."""
     return Program(_loaded(), "from bot.cli.main import main; sys.exit(main())")
 
 
@@ -234,7 +232,6 @@ def script(code: str) -> Program:
 
 
 def service() -> Program:
-    """Return a service with a scripted host."""
     return Program(_loaded(), "from tests.webhooks.process import main; main(*sys.argv[1:])")
 
 
@@ -248,5 +245,4 @@ def toolhost() -> Program:
 
 
 def queue_worker() -> Program:
-    """Return a worker on PostgreSQL with a scripted host."""
     return Program(_loaded(), "from tests.service.worker_process import main; main(*sys.argv[1:])")

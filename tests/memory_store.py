@@ -24,7 +24,6 @@ class MemoryJournal:
         self._lines: dict[ThreadNumber, tuple[bytes, ...]] = {}
 
     async def read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
-        """Return a thread's entries."""
         return _chain(thread).verify(self._lines.get(thread, ()))
 
     async def cached_entries(self, thread: ThreadNumber) -> tuple[Entry, ...]:
@@ -41,7 +40,6 @@ class MemoryJournal:
         return expected + len(entries)
 
     async def threads(self) -> tuple[ThreadNumber, ...]:
-        """Return every thread that has an entry."""
         return tuple(sorted(self._lines))
 
     async def since(self, moment: datetime) -> Mapping[ThreadNumber, tuple[Entry, ...]]:
@@ -58,13 +56,11 @@ class MemoryTranscripts:
         self._work: dict[SessionId, bytes] = {}
 
     def append(self, session: SessionId, lines: Sequence[Line]) -> None:
-        """Add lines."""
         if lines:
             before = self._lines.get(validate_session_id(session), ())
             self._lines[session] = before + tuple(line.encode() for line in lines)
 
     def load(self, session: SessionId) -> tuple[Line, ...]:
-        """Return a session's lines."""
         texts = self._lines.get(validate_session_id(session), ())
         return tuple(decode(text, number) for number, text in enumerate(texts, start=1))
 
@@ -72,11 +68,9 @@ class MemoryTranscripts:
         """Do nothing, because lines and work are lost together."""
 
     def keep(self, session: SessionId, work: bytes) -> None:
-        """Keep the work of a session."""
         self._work[validate_session_id(session)] = work
 
     def saved_work(self, session: SessionId) -> bytes:
-        """Return the work of a session."""
         return self._work.get(validate_session_id(session), b"")
 
     def is_behind(self, session: SessionId) -> bool:  # noqa: ARG002 - the port's

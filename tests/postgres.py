@@ -63,7 +63,6 @@ class Server:
     _emptied: list[str] = field(default_factory=list)
 
     def start(self) -> None:
-        """Start the server, and return when it answers."""
         fsync = "on" if self.is_durable else "off"
         # Between two tests there is nothing to clean up, and with many databases somebody would always look.
         settings = f"-c max_connections=200 -c fsync={fsync} -c autovacuum={'on' if self.is_durable else 'off'}"
@@ -75,16 +74,13 @@ class Server:
         self._run("pg_ctl", "stop", "-w", "-s", "-m", how, "-D", self.data)
 
     def kill(self) -> None:
-        """Kill -9 the server."""
         os.kill(int((self.folder / "data" / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
 
     @property
     def data(self) -> str:
-        """Where its data is."""
         return str(self.folder / "data")
 
     def url(self, database: str) -> str:
-        """Return the URL of a database."""
         return f"postgresql://{ACCOUNT}@127.0.0.1:{self.port}/{database}"
 
     def new_database(self, template: str = "template1") -> str:
@@ -162,7 +158,6 @@ class Server:
 
 
 def copy_tree(of: Path, to: Path) -> None:
-    """Copy a folder with the owner of each file."""
     subprocess.run(["cp", "--archive", str(of), str(to)], check=True)
 
 

@@ -1,12 +1,15 @@
-"""The container files: what can be held without a container engine."""
+"""Container files and set-up: what can be held without a container engine."""
 
+import hashlib
 import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from ruamel.yaml import YAML
 
 from bot.cli.main import _parser
@@ -33,7 +36,6 @@ def pods() -> dict[str, dict[str, Any]]:
 
 
 def test_the_image_is_locked_and_unprivileged() -> None:
-    """Packages come with their hashes, the program runs as a plain user, and everything copied is in the context."""
     assert re.search(r"--no-deps .*--require-hashes \\\n +--requirement requirements/container.txt", DOCKERFILE)
     assert "USER 10001:10001" in DOCKERFILE
     assert not re.search(r"^ADD |https?://|index-url", DOCKERFILE, re.M)
@@ -47,13 +49,11 @@ def test_the_image_is_locked_and_unprivileged() -> None:
 
 
 def test_the_vendors_schema_takes_compose() -> None:
-    """It is what Compose reads."""
     checker = Path(sys.executable).parent / "check-jsonschema"
     subprocess.run([checker, "--builtin-schema", "vendor.compose-spec", FOLDER / "compose.yaml"], check=True)
 
 
-def test_every_command_exists() -> None:
-    """What containers run is what the program offers."""
+def test_containers_run_commands_that_exist() -> None:
     services = [each for each in compose()["services"].values() if each["image"] == "plangate"]
     commands = [each["command"] for each in services] + [pod["containers"][0]["args"] for pod in pods().values()]
     assert sorted(map(tuple, commands)) == sorted(
@@ -86,7 +86,7 @@ def test_the_database_is_healthy_only_once_it_is_reachable() -> None:
 
 
 def test_all_connections_may_come_from_one_address() -> None:
-    """To a service in a container, the proxy has the address of a bridge or an ingress, not of its own machine."""
+    """To a service in a container, the proxy has the address of a bridge or an ingress."""
     environment = compose()["services"]["service"]["environment"]
     pod = {each["name"]: each["value"] for each in pods()["plangate-service"]["containers"][0]["env"]}
     assert environment.keys() == pod.keys() == {"PLANGATE_APP_ID", "PLANGATE_CONNECTIONS_PER_ADDRESS"}
@@ -95,12 +95,10 @@ def test_all_connections_may_come_from_one_address() -> None:
 
 
 def test_git_ignores_the_secrets() -> None:
-    """They lie in the checkout, where `git add` would take them."""
     assert ".github/container/secrets/" in (ROOT / ".gitignore").read_text().splitlines()
 
 
 def test_secrets_are_read_from_files(tmp_path: Path) -> None:
-    """Each file with the name of a variable sets it, several lines included; one that is set already stays."""
     secrets, program = tmp_path / "secrets", tmp_path / "bin" / "plangate"
     secrets.mkdir()
     program.parent.mkdir()
@@ -132,3 +130,62 @@ def test_secrets_are_read_from_files(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "PLANGATE_B": "set"}
     answer = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     assert answer.stdout == "one\ntwo|set|$(false) '|unset|serve|--port|"
+
+
+BACKEND = """
+import pathlib, zipfile
+def build_editable(directory, settings=None, metadata=None):
+    name = "plangate-0-py3-none-any.whl"
+    with zipfile.ZipFile(pathlib.Path(directory, name), "w") as wheel:
+        wheel.writestr("plangate-0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: plangate\\nVersion: 0\\n")
+        tag = "Root-Is-Purelib: true\\nTag: py3-none-any\\n"
+        wheel.writestr("plangate-0.dist-info/WHEEL", "Wheel-Version: 1.0\\n" + tag)
+        wheel.writestr("plangate-0.dist-info/RECORD", "")
+    return name
+"""
+
+
+def write_wheel(folder: Path, name: str, version: str, *more: str) -> Path:
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    metadata = "\n".join(("Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *more, ""))
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr(f"{name}-{version}.dist-info/METADATA", metadata)
+        wheel.writestr(
+            f"{name}-{version}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{name}-{version}.dist-info/RECORD", "")
+    return path
+
+
+@pytest.mark.long
+def test_a_newer_release_of_an_extra_changes_nothing(tmp_path: Path) -> None:
+    wheels, tree = tmp_path / "wheels", tmp_path / "tree"
+    for folder in (wheels, tree / ".github", tree / "requirements", tree / "bot", tree / "webhooks", tmp_path / "bin"):
+        folder.mkdir(parents=True)
+    wanting = write_wheel(wheels, "wanting", "1", "Requires-Dist: holder[more]>=1")
+    holder = write_wheel(wheels, "holder", "1", "Provides-Extra: more")
+    write_wheel(wheels, "holder", "2", "Provides-Extra: more")
+    lock = [
+        f"{wheel.name.split('-')[0]}==1 --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}"
+        for wheel in (holder, wanting)
+    ]
+    (tree / "requirements" / "run.txt").write_text("\n".join(lock))
+    (tree / ".github" / "setup.sh").write_bytes((ROOT / ".github" / "setup.sh").read_bytes())
+    (tree / "backend.py").write_text(BACKEND)
+    (tree / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    )
+    no_uv = tmp_path / "bin" / "uv"
+    no_uv.write_text("#!/bin/sh\nexit 1\n")
+    no_uv.chmod(0o755)
+    pip = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels), "PIP_CONFIG_FILE": os.devnull}
+    env = os.environ | pip | {"PATH": f"{no_uv.parent}{os.pathsep}{os.environ['PATH']}"}
+    subprocess.run(["bash", tree / ".github" / "setup.sh", "run"], env=env, check=True, timeout=120)
+    listed = subprocess.run(
+        [tree / ".venv" / "bin" / "python", "-m", "pip", "list", "--format=freeze"],
+        env=env,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert {"holder==1", "wanting==1"} <= set(listed.stdout.split())

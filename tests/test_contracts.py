@@ -146,7 +146,6 @@ def planted(tree: Path) -> dict[str, str]:
 
 
 def test_the_tree_keeps_its_contracts(tree: Path, planted: dict[str, str]) -> None:
-    """Nothing in the repository imports what its room may not: each line that the reports name was planted."""
     expected = {f"{plant.edge}l.{plant.line(tree)})" for plant in PLANTS}
     reported = {edge for report in planted.values() for edge in re.findall(r" [\w.]+ -> [\w.]+ \(.*?\)", report)}
     assert reported - expected == set()
@@ -154,23 +153,19 @@ def test_the_tree_keeps_its_contracts(tree: Path, planted: dict[str, str]) -> No
 
 @every_row("plant", PLANTS)
 def test_a_planted_import_breaks_its_contract(plant: Plant, planted: dict[str, str]) -> None:
-    """The forbidden import is reported under the contract that forbids it."""
     assert plant.edge in planted[plant.contract]
 
 
 @every_row("plant", ALLOWED)
 def test_an_allowed_import_breaks_nothing(plant: Plant, planted: dict[str, str]) -> None:
-    """What a contract lets through is reported under no contract."""
     assert not [name for name, report in planted.items() if plant.edge in report]
 
 
 def test_every_contract_has_a_plant() -> None:
-    """No contract goes without proof that it can fail."""
     assert {contract["name"] for contract in CONTRACTS} == {plant.contract for plant in PLANTS}
 
 
 def test_every_room_has_a_contract() -> None:
-    """A new folder or file at the top of ``bot`` is the subject of a contract before it can import anything."""
     subjects = re.findall(r"bot\.(\w+)", str([[c.get("source_modules"), c.get("layers")] for c in CONTRACTS]))
     rooms = {file.stem for file in ROOT.glob("bot/*") if file.suffix == ".py" or (file / "__init__.py").exists()}
     assert rooms - {"__init__"} <= set(subjects)

@@ -184,14 +184,14 @@ def test_a_class_of_the_product_has_no_namesake() -> None:
 def test_no_callable_is_set_on_an_object_after_it_was_made() -> None:
     """What an object calls comes through its constructor: no other function assigns a lambda, a partial, or a method to
     an attribute."""
-    methods = {node.name for _, node in functions()}
+    methods = {(path, node.name) for path, node in functions() if not _is_property(node)}
     late = [
         (path, node.lineno)
         for path, function in functions()
         if function.name not in {"__init__", "__post_init__"}
         for node in ast.walk(function)
         if isinstance(node, ast.Assign) and any(isinstance(target, ast.Attribute) for target in node.targets)
-        if _is_callable(node.value, methods)
+        if _is_callable(node.value, {name for place, name in methods if place == path})
     ]
     assert not late
 

@@ -1,15 +1,22 @@
-"""The log: one line each, readable by people and machines, without secrets."""
+"""What is logged and printed: one line each, readable by people and machines, without secrets."""
 
 import io
 import json
 import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies
 
+from bot.config.environment import redactor_for
+from bot.config.settings import GitHubSettings, Identity, Secret, Settings
 from bot.core.errors import Refused
 from bot.core.secrets.redaction import Redactor
-from bot.logs import failure, say, say_each, setup
+from bot.logs import failure, outlet, redirect_output, say, say_each, setup, unredacted_stream
+from tests import forks
 
 PEM = "-----BEGIN KEY-----\nMIIEowIBAAKCAQEAx9FQ2vLk81hGq7Zw0P\nabcdefghijklmnop\n-----END KEY-----"
 
@@ -33,16 +40,14 @@ class Pieces:
         """Do nothing: all of it is here."""
 
 
-def test_a_line_of_text() -> None:
-    """Time, level, what, then facts by name; what could be misread is quoted."""
+def test_a_line_of_text_quotes_what_could_be_misread() -> None:
     out = written("text")
     say("look", thread="octo/hello#1", stage="done", seconds=1.5, why='a "b" c', empty="", none=None)
     _, _, rest = out.getvalue().partition(" ")
     assert rest == 'info look thread=octo/hello#1 stage=done seconds=1.5 why="a \\"b\\" c" empty="" none=None\n'
 
 
-def test_a_line_of_json() -> None:
-    """The same facts as one object a line."""
+def test_a_line_of_json_has_the_same_facts() -> None:
     out = written("json")
     say("look", thread="octo/hello#1", seconds=1.5)
     facts = json.loads(out.getvalue())
@@ -52,7 +57,6 @@ def test_a_line_of_json() -> None:
 
 @pytest.mark.parametrize("style", ("text", "json"))
 def test_nothing_breaks_a_line(style: str) -> None:
-    """Who shapes a name cannot write a line of their own, nor speak to the terminal."""
     out = written(style)
     say("look", thread="a\n2026 info look\r\x1b[31m\u2028")
     logging.getLogger("other").error("in ASGI\n2026 info look\n")
@@ -62,8 +66,7 @@ def test_nothing_breaks_a_line(style: str) -> None:
 
 @pytest.mark.req("PR4", "X3")
 @pytest.mark.parametrize("style", ("text", "json"))
-def test_secrets_never_show(style: str) -> None:
-    """Wherever they stand, in one of our errors or in a library's words; each line of a key for itself."""
+def test_secrets_show_in_no_error_and_in_no_words_of_a_library(style: str) -> None:
     out = written(style, "hunter2-hunter2", PEM)
     failure("look", Refused("the token hunter2-hunter2 is bad", fix="MIIEowIBAAKCAQEAx9FQ2vLk81hGq7Zw0P"))
     logging.getLogger("other").warning("it is %s", "abcdefghijklmnop")
@@ -75,8 +78,7 @@ def test_secrets_never_show(style: str) -> None:
 
 
 @pytest.mark.parametrize("style", ("text", "json"))
-def test_events_that_are_logged_together(style: str) -> None:
-    """A line each, as if each were logged alone, with one write; a secret in one of them shows in none."""
+def test_events_logged_together_are_one_write_of_a_line_each(style: str) -> None:
     events: list[dict[str, object]] = [{"status": 202, "guid": f"0a1b2c3d-{number}"} for number in range(3)]
     secret: dict[str, object] = {"guid": "hunter2-hunter2"}
     for shown in (events, [*events, secret]):
@@ -109,7 +111,6 @@ FRAGMENTS = (
 @given(strategies.lists(strategies.lists(strategies.sampled_from(FRAGMENTS), max_size=4).map("".join), max_size=5))
 @settings(max_examples=60, deadline=None)
 def test_searching_together_finds_what_searching_alone_finds(values: list[str]) -> None:
-    """What stands beside a text neither hides a secret in it nor makes one of it."""
     redactor, out = Redactor((("hunter2-hunter2", "key"),)), io.StringIO()
     setup("json", redactor=redactor, out=out)
     facts = {f"f{number}": value for number, value in enumerate(values)}
@@ -119,7 +120,6 @@ def test_searching_together_finds_what_searching_alone_finds(values: list[str]) 
 
 
 def test_an_error_that_is_not_ours_says_where_but_not_what() -> None:
-    """Its text may quote a body."""
     out = written("json")
     try:
         raise KeyError("a body")
@@ -142,9 +142,69 @@ def test_an_error_that_is_not_ours_says_where_but_not_what() -> None:
     ),
 )
 def test_who_is_heard_at_which_level(level: str, heard: str) -> None:
-    """Modules that log where they stand as well as what is said by name; libraries only when something is wrong."""
     out = written("text", level=level)
     for name in ("plangate", "bot", "other"):
         for at in (logging.INFO, logging.WARNING):
             logging.getLogger(name).log(at, f"{name}/{at}")
     assert [line.split()[2] for line in out.getvalue().splitlines()] == heard.split()
+
+
+KEY = "sk-ant-api03-" + "Zx9Qw7Lm3Tk5Vb1N" * 5
+
+
+def program(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **variables}
+    return forks.plangate().run(*arguments, env=env)
+
+
+def test_lines_pass_and_secrets_do_not(capsys: pytest.CaptureFixture[str]) -> None:
+    out = io.StringIO()
+    through = outlet(out, Redactor(((KEY, "key"),)))
+    through.write(f"a {KEY} b\nc\n")
+    assert out.getvalue() == "a [redacted: key] b\nc\n"
+    assert unredacted_stream(through) is out
+    assert not through.isatty()
+    with redirect_output(Redactor(((KEY, "key"),))):
+        sys.stdout.write(f"{KEY}\n")
+        sys.stderr.write(f"{KEY}\n")
+    assert (*capsys.readouterr(),) == ("[redacted: key]\n",) * 2
+
+
+@pytest.mark.req("PR4", "X3")
+@pytest.mark.parametrize("variable", ("ANTHROPIC_API_KEY", "PLANGATE_WEBHOOK_SECRET", "GITHUB_TOKEN"))
+@pytest.mark.parametrize("debug", ((), pytest.param(("--debug",), marks=pytest.mark.long)))
+def test_neither_error_nor_traceback_shows_a_secret(variable: str, debug: tuple[str, ...]) -> None:
+    done = program(*debug, "replay", f"/tmp/{KEY}", **{variable: KEY})
+    assert done.returncode == 2
+    assert ("Traceback" in done.stderr) == bool(debug)
+    assert "[redacted: " in done.stderr
+    assert KEY[20:40] not in done.stdout + done.stderr
+
+
+@pytest.mark.req("PR4")
+def test_every_secret_of_settings_and_environment_is_known(tmp_path: Path) -> None:
+    words = [f"{number:02d}-a-secret-of-the-settings" for number in range(8)]
+    first = [Secret(word) for word in words[:4]]
+    github = GitHubSettings(token=first[0], private_key=first[1], webhook_secret=first[2], api_token=first[3])
+    identity = Identity("r", "o", "s", "https://example.org", Secret(words[4]))
+    given = Settings(api_key=Secret(words[5]), state_key=Secret(words[6]), github=github, identity=identity)
+    (tmp_path / "key.pem").write_text(words[7])
+    clean = redactor_for(given, {"PLANGATE_PRIVATE_KEY_PATH": str(tmp_path / "key.pem"), "GH_TOKEN": KEY}).redact
+    assert not [word for word in (*words, KEY) if clean(word).count("[redacted: ") != 1 or word[3:] in clean(word)]
+    assert redactor_for(environ={"PLANGATE_PRIVATE_KEY_PATH": "/nonexistent"}).values == ()
+    (tmp_path / "id").write_text(
+        f"-----BEGIN OPENSSH PRIVATE KEY-----\n{'q7Zr' * 16}\n-----END OPENSSH PRIVATE KEY-----\n"
+    )
+    signing = redactor_for(environ={"PLANGATE_SIGNING_KEY_PATH": str(tmp_path / "id")}).redact
+    assert signing(f"a {'q7Zr' * 16} b") == "a [redacted: signing key] b"
+    assert redactor_for(environ={"PLANGATE_SIGNING_KEY_PATH": "/nonexistent"}).redact("a b") == "a b"
+
+
+@pytest.mark.req("PR4")
+def test_a_key_in_a_header_for_the_model_is_known() -> None:
+    lines = (
+        "x-api-key: theirs-0123456789\nAuthorization: Bearer their-token-0123456789\nx-team: payments-and-billing\nodd"
+    )
+    clean = redactor_for(environ={"ANTHROPIC_CUSTOM_HEADERS": lines}).redact
+    assert "0123456789" not in clean("theirs-0123456789 and their-token-0123456789")
+    assert clean("payments-and-billing") == "payments-and-billing"

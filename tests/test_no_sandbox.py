@@ -58,8 +58,7 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("shell", "blocked"), tuple(cases()))
-def test_refused(shell: tuple[str, ...], blocked: bool, tmp_path: Path) -> None:
-    """At once, with the cure, whether bubblewrap is missing or the machine blocks it."""
+def test_every_shell_refuses_with_the_cure(shell: tuple[str, ...], blocked: bool, tmp_path: Path) -> None:
     make(tmp_path / "shop")
     (tmp_path / "bin").mkdir()
     variables = {
@@ -73,8 +72,8 @@ def test_refused(shell: tuple[str, ...], blocked: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_who_takes_deliveries_in_needs_none(tmp_path: Path) -> None:
-    """A service without a worker runs nothing: it gets past the sandbox, here to the secret that is missing."""
+def test_a_service_without_a_worker_needs_no_sandbox(tmp_path: Path) -> None:
+    """It gets past it, here to the secret that is missing."""
     (tmp_path / "bin").mkdir()
     variables = {"PATH": programs(tmp_path / "bin", blocked=False), "PLANGATE_GITHUB_TOKEN": "test"}
     done = forks.plangate().run("serve", "--no-worker", env=bare(tmp_path) | variables)

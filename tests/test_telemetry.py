@@ -43,8 +43,8 @@ from tests.agent.conftest import Open, room  # noqa: F401 - a fixture
 from tests.agent.ground import HandClock, Room
 from tests.agent.small import small, steps, summarising
 from tests.agent.teams import script, task, team
-from tests.stories.ground import PATIENCE, person
-from tests.stories.test_interrupted import Held, crew
+from tests.stories.ground import Held, person
+from tests.stories.test_interrupted import crew
 
 SECRET = "the-words-of-a-session"
 MODEL = "claude-opus-5-5"
@@ -107,7 +107,6 @@ def told(room: Open) -> Room:  # noqa: F811 - the fixture
 
 @pytest.mark.req("O1", "L7", "S13")
 async def test_a_session_is_a_tree_of_spans(room: Open) -> None:  # noqa: F811 - the fixture
-    """Turn, session, requests, tools and sub-agents, each under the one that caused it, with the conventions' names."""
     kept = Collected()
     with serve_routes(kept.routes()) as address:
         await heard(told(room), Counters(), Collector(address, {"x-key": "k"}))
@@ -138,8 +137,7 @@ async def test_a_session_is_a_tree_of_spans(room: Open) -> None:  # noqa: F811 -
 
 
 @pytest.mark.req("O1")
-def test_calls_that_are_told_of_late() -> None:
-    """The span of a call that started while the answer streamed is as long as the call was."""
+def test_the_span_of_a_call_told_late_is_as_long_as_the_call() -> None:
     kept, clock, agent = Collected(), HandClock(), AgentId("main")
     with serve_routes(kept.routes()) as address:
         telemetry = Telemetry("7#12", clock, Counters(), Collector(address))
@@ -156,8 +154,7 @@ def test_calls_that_are_told_of_late() -> None:
 
 
 @pytest.mark.req("O1")
-def test_a_sub_agent_that_is_told_of_late() -> None:
-    """The spans of a sub-agent that worked while the parent's answer streamed, and of its request, cover its work."""
+def test_the_spans_of_a_sub_agent_told_late_cover_its_work() -> None:
     kept, clock, agent, main = Collected(), HandClock(), AgentId("explore-1"), AgentId("main")
 
     def times(name: str) -> tuple[int, int]:
@@ -185,11 +182,10 @@ def test_a_sub_agent_that_is_told_of_late() -> None:
 
 
 @pytest.mark.req("O1", "O2", "L7")
-async def test_what_happened_is_counted_and_logged(
+async def test_counters_and_lines_name_agents_and_no_word_of_a_session(
     room: Open,  # noqa: F811 - the fixture
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Counters and log lines name sessions, agents and steps; no word of a session is in logs, spans or counters."""
     kept, counters = Collected(), Counters()
     with caplog.at_level(logging.INFO, "plangate"), serve_routes(kept.routes()) as address:
         await heard(told(room), counters, Collector(address))
@@ -214,8 +210,7 @@ async def test_what_happened_is_counted_and_logged(
 
 @pytest.mark.req("O1")
 async def test_retries_limits_and_a_collector_that_fails(room: Open, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
-    """Trouble is counted and logged with its ids; a limit marks the session's span, and the log says which; a
-    collector that is not there costs one line."""
+    """A collector that is not there costs one line."""
     r = room(sequence(Fault.status(500), call("LS", path=".")))
     session, kept, counters = r.session(limits=Limits(steps=1)), Collected(), Counters()
     with caplog.at_level(logging.INFO, "plangate"), serve_routes(kept.routes()) as address:
@@ -238,7 +233,6 @@ async def test_retries_limits_and_a_collector_that_fails(room: Open, caplog: pyt
 
 @pytest.mark.req("M7", "L7")
 async def test_a_silence_is_logged_with_its_ids(room: Open, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
-    """Whose model it is that sends nothing; the transcript has it too."""
     r = room(lambda _: Fault.stall(0.3, reply=say("Late.")), patience=RetryPolicy(report_silence_after=0.1))
     await heard(r, Counters(), Collector())
     line, *later = [record for record in caplog.records if record.message == "silence"]  # a slow machine is silent too
@@ -251,7 +245,7 @@ async def test_a_silence_is_logged_with_its_ids(room: Open, caplog: pytest.LogCa
 
 @pytest.mark.req("O1")
 def test_spans_go_out_while_a_session_goes_on() -> None:
-    """What has ended is sent every half minute; a request that another one replaces ends with it, as an error."""
+    """Every half minute; a request that another one replaces ends with it, as an error."""
     main, kept, clock = AgentId("main"), Collected(), HandClock()
     with serve_routes(kept.routes()) as address:
         telemetry = Telemetry("7#12", clock, Counters(), Collector(address))
@@ -284,7 +278,6 @@ def test_spans_go_out_while_a_session_goes_on() -> None:
 
 @pytest.mark.req("L7", "M11")
 async def test_small_questions_tell_of_their_troubles(room: Open, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
-    """A try that failed, and a failure for good, whether or not anybody misses the answer."""
     r, counters = room(sequence(Fault.status(500), Fault.status(400))), Counters()
     telemetry = Telemetry("7#12", r.clock, counters)
     session = r.session(world=replace(r.world, emit=telemetry.receive))
@@ -297,7 +290,7 @@ async def test_small_questions_tell_of_their_troubles(room: Open, caplog: pytest
 
 @pytest.mark.req("O1", "L5")
 async def test_counters_agree_with_the_ledger(room: Open, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
-    """Summaries, small questions and tries that broke off cost too: each is counted, logged, and has a span."""
+    """Summaries, small questions and tries that broke off cost too."""
     answers, broken = summarising(steps(12)), [Fault.truncate()]
     r = small(room, lambda request: broken.pop() if broken else answers(request), signed=False)
     kept, counters = Collected(), Counters()
@@ -324,8 +317,7 @@ async def test_counters_agree_with_the_ledger(room: Open, caplog: pytest.LogCapt
 
 @pytest.mark.long
 @pytest.mark.req("O1")
-def test_a_run_sends_its_spans(tmp_path: Path) -> None:
-    """Where the operator names a collector, also of a small question after the work; without one nothing is sent."""
+def test_a_run_sends_its_spans_where_the_operator_names_a_collector(tmp_path: Path) -> None:
     kept = Collected()
     with ScriptedModel(crew) as model, serve_routes(kept.routes()) as address:
         somebody = person(tmp_path / "home", model.base_url)
@@ -346,16 +338,13 @@ def test_a_run_sends_its_spans(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.req("O1", "L6")
-def test_a_run_that_is_stopped_sends_its_spans(tmp_path: Path) -> None:
-    """Ctrl-C while the model thinks: what was open ends as cancelled."""
-    kept, asked = Collected(), threading.Event()
+def test_a_run_that_is_stopped_sends_open_spans_as_cancelled(tmp_path: Path) -> None:
+    kept = Collected()
     with serve_routes(kept.routes()) as address:
-        held = Held(lambda _, request: bool(request.tools), lambda _: say("Above 50."), arrived=asked)
+        held = Held(lambda _, request: bool(request.tools), lambda _: say("Above 50."))
         with ScriptedModel(held) as model:
-            running = person(tmp_path / "home", model.base_url, OTEL_EXPORTER_OTLP_ENDPOINT=address).start()
-            assert asked.wait(PATIENCE)
-            running.send_signal(signal.SIGINT)
-            running.communicate(timeout=PATIENCE)
+            somebody = person(tmp_path / "home", model.base_url, OTEL_EXPORTER_OTLP_ENDPOINT=address)
+            somebody.die(held.arrived.is_set, signal.SIGINT)
             held.released.set()
     ends = {span["name"]: facts(span).get("error.type") for span in kept.spans}
     assert ends == dict.fromkeys(("turn", "invoke_agent main", f"chat {MODEL}"), "cancelled")

@@ -77,7 +77,6 @@ def terminal(*, yes: bool = False, dry_run: bool = False) -> Terminal:
 async def test_only_yes_answers_for_a_person_who_is_not_there(
     yes: bool, dry_run: bool, outcome: VerdictOutcome
 ) -> None:
-    """Without --yes nobody approves; a dry run approves nothing, whatever else was said."""
     there = terminal(yes=yes, dry_run=dry_run)
     document = plan()
     shown = (await there.propose(document, 1)).id
@@ -90,7 +89,6 @@ async def test_only_yes_answers_for_a_person_who_is_not_there(
 
 @pytest.mark.req("PR5")
 async def test_the_word_is_bound_to_the_plan_that_was_shown() -> None:
-    """Each plan is shown before it is answered, and an answer names the digest of its plan alone."""
     there = terminal(yes=True)
     first, second = plan("One."), plan("Two.")
     await there.propose(first, 1)
@@ -105,7 +103,6 @@ async def test_the_word_is_bound_to_the_plan_that_was_shown() -> None:
 
 
 async def test_the_command_line_is_one_turn() -> None:
-    """The prompt is taken in once, however often the program is started."""
     there = terminal()
     (turn,) = await there.turns(frozenset(), may_act=lambda _: True)
     assert (turn.key, turn.text) == (TERMINAL, "Fix it.")
@@ -118,7 +115,6 @@ ESCAPES = "\x1b[2J\x1b[8mhidden\x9b1A\r\x08\u202eback"
 
 @pytest.mark.req("PR5", "X1")
 async def test_a_plan_cannot_hide_anything_from_the_screen() -> None:
-    """Signs that a terminal obeys are shown as what they are, in the text and in the contract."""
     there = terminal()
     await there.propose(plan(f"Do {ESCAPES}", (f"true {ESCAPES}",)), 1)
     assert _obeyed(there.out) == set()
@@ -139,7 +135,6 @@ async def test_a_plan_cannot_hide_anything_from_the_screen() -> None:
     ids=lambda event: type(event).__name__,
 )
 def test_no_event_moves_the_cursor(event: AgentEvent) -> None:
-    """What the model, a file or a tool says reaches the screen as text and as nothing else."""
     story = SessionPrinter(io.StringIO())
     story.receive(event)
     assert "hidden" in _screen(story.out)
@@ -147,7 +142,6 @@ def test_no_event_moves_the_cursor(event: AgentEvent) -> None:
 
 
 def test_a_story_tells_what_happens() -> None:
-    """Tools with their subject, agents by name, modes with who changed them; what is of no interest is left out."""
     story = SessionPrinter(io.StringIO())
     story.receive(RequestStarted(MAIN, 1))
     story.receive(ToolStarted(CHILD, ToolUseId("1"), "Read", {"file_path": "a.py"}))
@@ -164,7 +158,6 @@ def test_a_story_tells_what_happens() -> None:
 
 @pytest.mark.req("S5", "S12")
 def test_a_row_is_told_when_its_state_changes_and_kept_as_it_is() -> None:
-    """One line for each state of a sub-agent; counts in between are kept without a line."""
     story = SessionPrinter(io.StringIO())
     for row in (
         AgentChanged(CHILD, MAIN, "code", "Fix it", Lifecycle.RUNNING),
@@ -179,7 +172,6 @@ def test_a_row_is_told_when_its_state_changes_and_kept_as_it_is() -> None:
 
 
 def test_steps_are_those_of_the_main_agent() -> None:
-    """A sub-agent's answers count in its own row; those of a process that was killed count as well."""
     story = SessionPrinter(io.StringIO())
     message = {"role": "assistant", "content": [{"type": "text", "text": "Hm."}]}
     story.receive(AnswerArrived(MAIN, 401, message, Usage(), 0.1))

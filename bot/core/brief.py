@@ -175,7 +175,7 @@ class RepositoryText:
 
 # --- Every entrance of words from outside into a session, and whose words they count as (A9) -------------------------
 # Rules
-# - What the table does not list enters no session. `tests/stories/github/test_entrances.py` looks at what planning
+# - What the table does not list enters no session. `tests/stories/github/test_recipes.py` looks at what planning
 #   reads.
 # - Once a session has read strangers' words, no standing approval covers its plan (MT6), and its sub-agents that only
 #   read are restricted (S9).

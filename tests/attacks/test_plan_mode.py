@@ -119,35 +119,41 @@ def test_there_are_enough_attempts_through_every_tool() -> None:
     assert len(set(COMMANDS)) == len(COMMANDS)
 
 
+ATTEMPTS = pytest.mark.parametrize(
+    "attempts", (sample(), pytest.param(everything(), marks=pytest.mark.long)), ids=("sample", "everything")
+)
+BY = pytest.mark.parametrize("spies", (False, True), ids=("main", "sub-agents"))
+
+
 @pytest.mark.req("PR1", "P4", "S2")
-@pytest.mark.parametrize("spies", (False, True), ids=("main", "sub-agents"))
-async def test_the_gate_refuses(tmp_path: Path, spies: bool) -> None:
-    """Layer 2 on a sample: nothing runs at all."""
-    results = await attacked(tmp_path / "home", PermissionGate(), sample(), spies=spies)
-    assert len(results) == len(sample())
+@ATTEMPTS
+@BY
+async def test_the_gate_refuses_every_attempt(tmp_path: Path, attempts: list[Attempt], spies: bool) -> None:
+    """Layer 2: nothing runs at all."""
+    results = await attacked(tmp_path / "home", PermissionGate(), attempts, spies=spies)
+    assert len(results) == len(attempts)
     assert refused(results)
 
 
-@pytest.mark.long
-@pytest.mark.req("PR1", "P4", "S2")
-@pytest.mark.parametrize("spies", (False, True), ids=("main", "sub-agents"))
-async def test_the_gate_refuses_everything(tmp_path: Path, spies: bool) -> None:
-    """Layer 2 on every attempt."""
-    results = await attacked(tmp_path / "home", PermissionGate(), everything(), spies=spies)
-    assert len(results) == len(everything())
-    assert refused(results)
-
-
-@pytest.mark.req("P4")
-async def test_without_the_gate_the_sandbox_fails(tmp_path: Path) -> None:
-    """Layer 3 alone on a sample."""
-    results = await attacked(tmp_path / "home", Permissive(), sample(), spies=False)
-    assert [given for given, result in results if not _failed(result)] == []
+@pytest.mark.timeout(600)
+@pytest.mark.req("P4", "S2")
+@pytest.mark.parametrize(
+    ("attempts", "spies"),
+    ((sample(), False), *(pytest.param(everything(), spies, marks=pytest.mark.long) for spies in (False, True))),
+    ids=("sample", "everything", "everything of sub-agents"),
+)
+async def test_without_the_gate_every_attempt_fails_in_the_sandbox(
+    tmp_path: Path, attempts: list[Attempt], spies: bool
+) -> None:
+    """Layer 3 alone: all of them run, none of them works."""
+    results = await attacked(tmp_path / "home", Permissive(), attempts, spies=spies)
+    assert len(results) == len(attempts)
+    worked = [given.get("command") for given, result in results if not _failed(result)]
+    assert [each for each in worked if each not in OF_THE_SANDBOX] == []
 
 
 @pytest.mark.req("P4", "S10")
 async def test_a_bare_repository_in_the_repository_names_no_program(tmp_path: Path) -> None:
-    """A folder that is a repository itself, with programs in its configuration: git refuses to go into it."""
     with ScriptedModel(lambda request: say("Nothing.")) as model:
         person = born(tmp_path / "home", model.base_url)
         program = "sh -c 'echo owned by a program >&2; false'"
@@ -162,19 +168,6 @@ async def test_a_bare_repository_in_the_repository_names_no_program(tmp_path: Pa
                 assert answer.is_error
                 assert "bare repository" in answer.text
                 assert "owned" not in answer.text
-
-
-@pytest.mark.long
-@pytest.mark.timeout(600)
-@pytest.mark.req("P4", "S2")
-@pytest.mark.parametrize("spies", (False, True), ids=("main", "sub-agents"))
-async def test_without_the_gate_the_sandbox_fails_everything(tmp_path: Path, spies: bool) -> None:
-    """Layer 3 alone on every attempt: all of them run, none of them works."""
-    attempts = everything()
-    results = await attacked(tmp_path / "home", Permissive(), attempts, spies=spies)
-    assert len(results) == len(attempts)
-    worked = [given.get("command") for given, result in results if not _failed(result)]
-    assert [each for each in worked if each not in OF_THE_SANDBOX] == []
 
 
 def _failed(result: ToolFinished) -> bool:

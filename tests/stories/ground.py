@@ -8,8 +8,10 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +24,7 @@ from bot.ports import Entry
 from bot.store.git_journal import GitJournal
 from bot.store.sealing import key_file
 from bot.store.thread_refs import Remote, ThreadRefs
-from bot.testing.model.reply import Fault, Reply, call, say
+from bot.testing.model.reply import Fault, Policy, Reply, call, say
 from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.server import ScriptedModel
 from bot.testing.sample import NAMED, make
@@ -77,17 +79,24 @@ class Person:
     def command(self, *options: str, prompt: str = PROMPT, repo: Path | None = None) -> list[str]:
         return [str(PROGRAM), "run", "--repo", str(repo or self.repository), "--prompt", prompt, *options]
 
-    def start(self, *options: str, prompt: str = PROMPT) -> "subprocess.Popen[str]":
-        """Start `plangate run` and leave it running; nobody is at its standard input."""
-        return subprocess.Popen(
-            self.command(*options, prompt=prompt),
-            env=self.environment(),
-            cwd=self.home,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    @property
+    def screen(self) -> str:
+        """What the program that was started last has printed."""
+        return (self.home / "screen").read_text()
+
+    def start(self, *options: str) -> forks.Fork:
+        """Start `plangate run` and leave it running, with its screen in a file; nobody is at its standard input."""
+        with (self.home / "screen").open("wb") as screen:
+            command, out = self.command(*options)[1:], screen.fileno()
+            return forks.plangate().start(*command, env=self.environment(), cwd=self.home, stdout=out, stderr=out)
+
+    def die(self, there: Callable[[], object], kind: signal.Signals = signal.SIGKILL) -> int:
+        """Start `plangate run --yes`, send it a signal once it is there, and return its exit code."""
+        process = self.start("--yes")
+        until(lambda: there() or process.poll() is not None, "its point of death")
+        assert process.poll() is None, f"it ended before: {self.screen}"
+        process.send_signal(kind)
+        return process.wait(PATIENCE)
 
     def run(self, *options: str, prompt: str = PROMPT, repo: Path | None = None) -> Ended:
         """Run `plangate run` to its end; nobody is at the terminal."""
@@ -99,13 +108,11 @@ class Person:
         return Ended(done.returncode, done.stdout, done.stderr)
 
     def git(self, *arguments: str) -> str:
-        """Run git in the repository, as its owner."""
         person = ("-c", "user.name=P", "-c", "user.email=p@example.org", "-c", "commit.gpgsign=false")
         command = ["git", "-C", str(self.repository), *person, *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     def commit(self, files: Mapping[str, str]) -> None:
-        """Write files and commit them."""
         for name, text in files.items():
             target = self.repository / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -114,7 +121,6 @@ class Person:
         self.git("commit", "--quiet", "--message=more")
 
     def branches(self) -> list[str]:
-        """List the branches that the bot made."""
         return self.git("for-each-ref", "--format=%(refname:short)", "refs/heads/plangate/").split()
 
     def diff(self, branch: str) -> str:
@@ -219,6 +225,29 @@ def since_approval(request: ModelRequest) -> list[str]:
     return names[len(names) - names[::-1].index("exit_plan_mode") :]
 
 
+@dataclass(slots=True)
+class Held:
+    """A model that lets the first request of some kind wait until it is released."""
+
+    wanted: Callable[[int, ModelRequest], bool]
+    policy: Policy
+    fault: Fault | None = None
+    """What it answers that request instead of waiting."""
+    arrived: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
+    seen: int = 0
+
+    def __call__(self, request: ModelRequest) -> Reply | Fault:
+        self.seen += 1
+        if self.arrived.is_set() or not self.wanted(self.seen, request):
+            return self.policy(request)
+        self.arrived.set()
+        if self.fault is not None:
+            return self.fault
+        self.released.wait(2 * PATIENCE)
+        return self.policy(request)
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
     """What the model does: looks, hands in a plan, works in steps, says that it is done."""
@@ -258,7 +287,6 @@ FIX_DIFF: Final = (
 
 
 def only_the_fix(diff: str) -> bool:
-    """Return whether a diff is exactly the fix."""
     lines = [line for line in diff.splitlines() if line[:1] in "+-" and not line.startswith(("+++", "---"))]
     return tuple(lines) == FIX_DIFF and diff.count("diff --git") == 1
 

@@ -7,47 +7,41 @@ work or a check that holds itself up the first time it runs, a line on the scree
 import random
 import signal
 import subprocess
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import pytest
 
+from bot.core.checks import FAILING
+from bot.core.gate import Move
 from bot.testing.model.reply import Fault, Policy, Reply, call, say, several
 from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.server import ScriptedModel
-from tests import forks
+from bot.testing.sample import CHECK
+from bot.workflow.verification import NO_TIME
 from tests.stories.conftest import Meet
-from tests.stories.ground import FIX, FIXED, PATIENCE, Person, Script, approved, only_the_fix, processes, state, until
+from tests.stories.ground import (
+    FIX,
+    FIXED,
+    PATIENCE,
+    Held,
+    Person,
+    Script,
+    approved,
+    newest,
+    only_the_fix,
+    processes,
+    since_approval,
+    state,
+    until,
+)
 
 HOLD: Final = "if [ ! -e .git/held-{0} ]; then touch .git/held-{0}; sleep 600; fi"
 """A shell line that stands still the first time, and says so by a file that no publisher looks at."""
 COMMAND: Final = HOLD.format("command")
-CHECK: Final = HOLD.format("check")
+HOLDING_CHECK: Final = HOLD.format("check")
 EXITS: Final = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: -signal.SIGTERM, signal.SIGINT: 130}
-
-
-@dataclass(slots=True)
-class Held:
-    """A model that lets the first request of some kind wait until it is released."""
-
-    wanted: Callable[[int, ModelRequest], bool]
-    policy: Policy
-    fault: Fault | None = None
-    arrived: threading.Event = field(default_factory=threading.Event)
-    released: threading.Event = field(default_factory=threading.Event)
-    seen: int = 0
-
-    def __call__(self, request: ModelRequest) -> Reply | Fault:
-        self.seen += 1
-        if self.arrived.is_set() or not self.wanted(self.seen, request):
-            return self.policy(request)
-        self.arrived.set()
-        if self.fault is not None:
-            return self.fault
-        self.released.wait(2 * PATIENCE)
-        return self.policy(request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +74,7 @@ def _file(pattern: str, *, repository: bool = False) -> Callable[[Person], bool]
 
 
 def _screen(text: str) -> Callable[[Person], bool]:
-    return lambda person: text in (person.home / "screen").read_text()
+    return lambda person: text in person.screen
 
 
 def _of(text: str) -> Callable[[int, ModelRequest], bool]:
@@ -98,7 +92,7 @@ MOMENTS: Final = {
     "a command runs": Moment(
         seen=_file("checkouts/*/tree/.git/held-command"), policy=Script(work=(FIX, call("Bash", command=COMMAND)))
     ),
-    "a check runs": Moment(seen=_file("checkouts/*/tree/.git/held-check"), policy=Script(commands=(CHECK,))),
+    "a check runs": Moment(seen=_file("checkouts/*/tree/.git/held-check"), policy=Script(commands=(HOLDING_CHECK,))),
     "the clone is made": Moment(seen=_file("publishing/*/clone")),
     "the commit is made": Moment(seen=_file("publishing/*/clone/.git/index")),
     "the branch is there": Moment(seen=_file("refs/heads/plangate/*", repository=True)),
@@ -116,36 +110,23 @@ SAMPLED: Final = (
 
 @pytest.mark.req("PR2", "L6", "L9")
 @pytest.mark.parametrize(("name", "kind"), SAMPLED)
-def test_the_same_command_goes_on(meet: Meet, name: str, kind: signal.Signals) -> None:
-    """Whatever ends the program whenever: started again it makes the one branch, and nothing was lost or left over."""
+def test_the_same_command_goes_on_whatever_ended_the_program(meet: Meet, name: str, kind: signal.Signals) -> None:
     moment = MOMENTS[name]
     held = Held(moment.request or (lambda _, __: False), moment.policy, moment.fault)
     person, model = meet(held)
     before = state(person.repository)
-    process = _started(person)
-    until(
-        lambda: held.arrived.is_set() or moment.seen(person) or process.poll() is not None,
-        f"{name}: {(person.home / 'screen').read_text()}",
-    )
-    assert process.poll() is None, f"it ended before {name}: {(person.home / 'screen').read_text()}"
-    process.send_signal(kind)
-    assert process.wait(PATIENCE) == EXITS[kind]
+    assert person.die(lambda: held.arrived.is_set() or moment.seen(person), kind) == EXITS[kind]
     held.released.set()
     _goes_on(person, model, before)
 
 
 @pytest.mark.long
 @pytest.mark.req("L9", "S4", "S11")
-def test_a_writer_goes_on_after_kill_9(meet: Meet) -> None:
-    """It had edited its fork and was about to report: started again, it alone is asked, with the bytes of the request
-    that the kill struck; what it had read and edited is not done twice, and its work reaches the branch."""
+def test_a_writer_that_was_killed_is_asked_again_with_the_same_bytes(meet: Meet) -> None:
     held = Held(lambda _, request: "sub-agent that writes code" in request.system and request.step == 2, crew)
     person, model = meet(held)
     before = state(person.repository)
-    process = _started(person)
-    until(lambda: held.arrived.is_set() or process.poll() is not None, (person.home / "screen").read_text())
-    process.kill()
-    process.wait(PATIENCE)
+    person.die(held.arrived.is_set)
     asked = len(model.requests)
     held.released.set()
     _goes_on(person, model, before)
@@ -158,36 +139,23 @@ def test_a_writer_goes_on_after_kill_9(meet: Meet) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(20))
-def test_kill_9_at_any_time(meet: Meet, seed: int) -> None:
-    """The same with kill -9 again and again after random times, until the program is faster, or has told the end."""
+def test_kill_9_again_and_again_at_random_times(meet: Meet, seed: int) -> None:
     dice = random.Random(seed)
     print(f"seed {seed}")  # noqa: T201 - to draw the same times again
     person, model = meet(crew)
     before = state(person.repository)
     longest, ended = 0.3, False
     while not ended:
-        process = _started(person)
+        process = person.start("--yes")
         try:
             ended = process.wait(dice.uniform(0.05, longest)) == 0
-            assert ended, (person.home / "screen").read_text()
+            assert ended, person.screen
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
             longest += 0.3
             ended = _screen("Done: branch")(person)
     _whole(person, model, before)
-
-
-def _started(person: Person) -> forks.Fork:
-    """Start the command with its screen in a file."""
-    with (person.home / "screen").open("wb") as screen:
-        return forks.plangate().start(
-            *person.command("--yes")[1:],
-            env=person.environment(),
-            cwd=person.home,
-            stdout=screen.fileno(),
-            stderr=screen.fileno(),
-        )
 
 
 def _goes_on(person: Person, model: ScriptedModel, before: dict[str, str]) -> None:
@@ -210,3 +178,97 @@ def _whole(person: Person, model: ScriptedModel, before: dict[str, str]) -> None
     assert state(person.repository) == before
     assert model.refusals == ()
     until(lambda: not list(processes(person.home)), "all processes end")
+
+
+WRONG: Final = call("Edit", file_path=FIXED, old_string="STANDARD = 4.90", new_string="STANDARD = 0.0")
+RIGHT: Final = call(
+    "MultiEdit",
+    file_path=FIXED,
+    edits=[
+        {"old_string": "STANDARD = 0.0", "new_string": "STANDARD = 4.90"},
+        {"old_string": "total > FREE_FROM", "new_string": "total >= FREE_FROM"},
+    ],
+)
+PLANNING: Final = Script(commands=(CHECK,))
+
+
+def handed_in(request: ModelRequest) -> bool:
+    return "exit_plan_mode" in [result.name for result in request.all_results]
+
+
+def handed_back(request: ModelRequest) -> int:
+    """Return how often failing checks were handed back to the session so far."""
+    return sum(FAILING in text for text in request.texts())
+
+
+def repairing(request: ModelRequest) -> Reply | Fault:
+    """Work wrongly, and rightly once a check has failed."""
+    if not handed_in(request):
+        return PLANNING(request)
+    match len(since_approval(request)), handed_back(request):
+        case 0, 0:
+            return WRONG
+        case 1, 1:
+            return RIGHT
+        case done, _:
+            return say(f"Done after {done} edits.")
+
+
+@pytest.mark.long
+@pytest.mark.req("K4", "L9")
+def test_a_run_killed_before_its_repair_sends_the_same_request_again(meet: Meet) -> None:
+    held = Held(lambda _, request: handed_back(request) > 0, repairing)
+    person, model = meet(held)
+    person.die(held.arrived.is_set)
+    struck = model.requests[-1]
+    held.released.set()
+    ended = person.run("--yes", "--json")
+    assert ended.code == 0, ended.err
+    first = next(request for request in model.requests[model.requests.index(struck) + 1 :] if request.tools)
+    assert first.raw == struck.raw
+    assert handed_back(newest(model)) == 1
+    before = f"The checks ran on the checkout before your work:\n- `{CHECK}`: failed (exit code 1)"
+    assert [text.count(before) for text in newest(model).texts() if before in text] == [1]
+    (check,) = ended.result["checks"]
+    assert (check["exit_code"], check["before"]["exit_code"]) == (0, 1)
+    (branch,) = person.branches()
+    assert only_the_fix(person.diff(branch))
+    (journal,) = person.journals()
+    (executed,) = (entry.body for entry in journal if entry.kind == Move.EXECUTED)
+    assert executed["summary"] == "Done after 2 edits."
+
+
+@pytest.mark.long
+@pytest.mark.req("K4", "L9")
+@pytest.mark.parametrize("folder", ("base-*", "checks-*"))
+def test_checks_at_which_a_run_was_killed_run_again(meet: Meet, folder: str) -> None:
+    person, model = meet(_slowly)
+    person.die(lambda: [*person.data.glob(f"checkouts/{folder}/base")])
+    ended = person.run("--yes", "--json")
+    assert ended.code == 0, ended.err
+    assert handed_back(newest(model)) == 1
+    assert [check["before"]["exit_code"] for check in ended.result["checks"]] == [1, 0]
+    (branch,) = person.branches()
+    assert only_the_fix(person.diff(branch))
+
+
+@pytest.mark.long
+@pytest.mark.req("K4", "L5")
+def test_checks_take_nothing_of_the_sessions_time(meet: Meet) -> None:
+    slow = Script(commands=(CHECK, "sleep 8"))
+    person, model = meet(lambda request: slow(request) if not handed_in(request) else repairing(request))
+    person.commit({".github/plangate.yml": "budget:\n  minutes: 0.2\n"})
+    ended = person.run("--yes", "--json")
+    assert ended.code == 0, ended.err
+    assert handed_back(newest(model)) == 1
+    check, sleep = ended.result["checks"]
+    assert (check["exit_code"], check["before"]["exit_code"], sleep["exit_code"], "before" in sleep) == (0, 1, 0, False)
+    (journal,) = person.journals()
+    (executed,) = (entry.body for entry in journal if entry.kind == Move.EXECUTED)
+    assert executed["no_baseline"] == NO_TIME
+
+
+def _slowly(request: ModelRequest) -> Reply | Fault:
+    made = repairing(request)
+    is_plan = isinstance(made, Reply) and [getattr(block, "name", "") for block in made.blocks] == ["exit_plan_mode"]
+    return Script(commands=(CHECK, "sleep 2"))(request) if is_plan else made

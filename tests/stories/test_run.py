@@ -1,4 +1,4 @@
-"""`plangate run` from request to branch: what happens when everything goes well, and what is said when it does not."""
+"""What plangate run does from request to branch: what it says, and how the project configures it."""
 
 import shutil
 import subprocess
@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.real_project import main
+from bot.testing.model.cache import tokens
 from bot.testing.model.reply import Fault, Policy, Reply, call, say, several
 from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.server import ScriptedModel
@@ -18,6 +20,7 @@ from tests.stories.ground import (
     Person,
     Script,
     approved,
+    newest,
     only_the_fix,
     planning_requests,
     processes,
@@ -67,13 +70,9 @@ def with_a_scout(request: ModelRequest) -> Reply | Fault:
 
 @pytest.mark.req("PR1", "PR6", "S12", "L9")
 def test_a_plan_that_is_approved_becomes_a_branch(meet: Meet) -> None:
-    """Request, plan, approval, work, check, branch: nothing else of the person's changes, and --json tells it all.
-
-    Where the repository was cloned anew since, the same request begins anew.
-    """
+    """Nothing else of the person's changes, and --json tells it all."""
     person, model = meet(with_a_scout)
     person.commit({"notes.txt": "one\n"})
-    upstream = share(person)
     (person.repository / "notes.txt").write_text("two\n")
     (person.repository / "draft.txt").write_text("new\n")
     person.git("add", "draft.txt")
@@ -98,12 +97,10 @@ def test_a_plan_that_is_approved_becomes_a_branch(meet: Meet) -> None:
     assert "2 uncommitted changes" in ended.err
     assert state(person.repository) == before
     assert not list(processes(person.home))
-    begins_anew_in_a_new_clone(person, model, upstream)
 
 
 @pytest.mark.long
 def test_a_question_is_answered_and_no_branch_is_made(meet: Meet) -> None:
-    """An answer without a plan ends the request with 0, stage answered."""
     person, model = meet(lambda request: say("Orders above 50 ship free."))
     first = person.run("--json", prompt="From which total on is shipping free?")
     assert (first.code, first.result["stage"], first.result["answer"]) == (0, "answered", "Orders above 50 ship free.")
@@ -113,7 +110,6 @@ def test_a_question_is_answered_and_no_branch_is_made(meet: Meet) -> None:
 
 @pytest.mark.soak
 def test_the_same_request_after_it_was_done_begins_anew(meet: Meet) -> None:
-    """What is done is done: the same command makes another plan and another branch."""
     person, _ = meet(Script())
     first, second = person.run("--yes", "--json"), person.run("--yes", "--json")
     assert (first.code, second.code) == (0, 0)
@@ -164,8 +160,7 @@ def begins_anew_in_a_new_clone(person: Person, model: ScriptedModel, upstream: P
 
 @pytest.mark.long
 @pytest.mark.req("L9", "PR1")
-def test_failed_work_in_a_repository_that_was_cloned_anew(meet: Meet) -> None:
-    """Work that failed, and left a file, is not gone on with either."""
+def test_failed_work_of_a_repository_that_was_cloned_anew_is_not_gone_on_with(meet: Meet) -> None:
     person, model = meet(left_work(Script(scope=(FIXED, "LEFT.txt"))))
     upstream = share(person)
     assert person.run("--yes", "--json").result["stage"] == "failed"
@@ -175,7 +170,6 @@ def test_failed_work_in_a_repository_that_was_cloned_anew(meet: Meet) -> None:
 @pytest.mark.long
 @pytest.mark.req("PR6")
 def test_a_check_that_fails_is_not_hidden(meet: Meet) -> None:
-    """A failing check of the plan is named in the story and in --json, with its exit code and output."""
     person, _ = meet(Script(commands=("echo broken; exit 7", "true")))
     ended = person.run("--yes", "--json")
     assert ended.code == 0
@@ -187,7 +181,6 @@ def test_a_check_that_fails_is_not_hidden(meet: Meet) -> None:
 
 @pytest.mark.long
 def test_checks_change_nothing_that_is_published(meet: Meet) -> None:
-    """A check works on a copy: what it writes, edits and leaves behind is neither in the branch nor in its way."""
     lines = ("echo cache > cache.txt; mkdir -p .cache/x; rm README.md", f"echo evil >> {FIXED}; test -f cache.txt")
     person, _ = meet(Script(commands=lines))
     ended = person.run("--yes", "--json")
@@ -202,7 +195,6 @@ BEYOND = (FIX, call("Write", file_path="CHANGES.txt", content="More.\n"))
 @pytest.mark.long
 @pytest.mark.req("PR1", "PR5")
 def test_work_beyond_the_plan_becomes_an_amendment(meet: Meet) -> None:
-    """Work that outgrew its plan is not published: it waits as plan 2, and is published when that is approved."""
     person, model = meet(Script(work=BEYOND))
     ended = person.run("--yes", "--json")
     assert ended.code == 0, ended.err
@@ -216,7 +208,6 @@ def test_work_beyond_the_plan_becomes_an_amendment(meet: Meet) -> None:
 @pytest.mark.long
 @pytest.mark.req("L5")
 def test_a_budget_ends_the_work_with_one_call_of_overshoot_at_most(meet: Meet) -> None:
-    """--max-cost-usd is a limit: exit code 4, one model call beyond it at most; with more money it goes on."""
     person, model = meet(Script())
     ended = person.run("--yes", "--json", "--max-cost-usd", "0.0001")
     assert (ended.code, ended.result["stage"], ended.result["branch"]) == (4, "limit", None)
@@ -228,26 +219,20 @@ def test_a_budget_ends_the_work_with_one_call_of_overshoot_at_most(meet: Meet) -
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("status", "said"), ((401, "check ANTHROPIC_API_KEY"), pytest.param(400, "scripted 400", marks=pytest.mark.soak))
-)
-def test_a_model_that_refuses_is_a_failure_that_names_the_cure(meet: Meet, status: int, said: str) -> None:
-    """Exit code 5 and what the service said; the same command goes on once the service answers."""
-    down = [True]
-    script = Script()
-    person, _ = meet(lambda request: Fault.status(status) if down[0] else script(request))
+def test_a_model_that_refuses_is_a_failure_that_names_the_cure(meet: Meet) -> None:
+    """The same command goes on once the service answers."""
+    down, script = [True], Script()
+    person, _ = meet(lambda request: Fault.status(401) if down else script(request))
     ended = person.run("--yes", "--json")
     assert (ended.code, ended.result["stage"]) == (5, "failed")
-    assert said in ended.result["detail"]
+    assert "check ANTHROPIC_API_KEY" in ended.result["detail"]
     down.clear()
-    down.append(False)
     assert person.run("--yes", "--json").result["stage"] == "done"
 
 
 @pytest.mark.req("L4")
 @pytest.mark.soak
 def test_a_model_that_nobody_knows_is_named_and_another_goes_on(meet: Meet) -> None:
-    """The service does not have the id: whoever waits is told, and the configured fallback does all of the work."""
     person, model = meet(Script())
     ended = person.run("--yes", "--json", "--model", "claude-nonsense-9")
     assert (ended.code, ended.result["stage"]) == (0, "done")
@@ -256,23 +241,73 @@ def test_a_model_that_nobody_knows_is_named_and_another_goes_on(meet: Meet) -> N
     assert agents - {"claude-nonsense-9"} == {"claude-opus-5"}
 
 
-@pytest.mark.soak
-def test_a_model_that_nobody_knows_does_not_stick(meet: Meet) -> None:
-    """With no other to go on with it is exit code 5 and the cure; the same request with a better model goes on."""
-    person, model = meet(Script())
-    person.commit({".github/plangate.yml": "models:\n  fallback: null\n"})
-    ended = person.run("--yes", "--json", "--model", "claude-nonsense-9")
-    assert (ended.code, ended.result["stage"]) == (5, "failed")
-    assert "claude-nonsense-9" in ended.result["detail"]
-    assert "check the model's id" in ended.result["detail"]
-    assert person.run("--yes", "--model", "sonnet").code == 0
-    assert {request.model for request in model.requests[1:] if request.tools} == {"claude-sonnet-5-5"}
+@pytest.mark.long
+@pytest.mark.req("P7")
+def test_the_project_decides_on_models_checks_denials_and_mounts(meet: Meet, tmp_path: Path) -> None:
+    """By the file at HEAD, and not by that of the work tree; a flag outranks it. What is mounted can only be read."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "data").write_text("there\n")
+    echo = call("Bash", command="echo done it > /dev/null")
+    person, model = meet(Script(commands=(f"cat {shared}/data", f"echo x > {shared}/data"), work=(FIX, echo)))
+    text = (
+        "models:\n  main: claude-sonnet-5-5\nexecution:\n  verify: ['test -e README.md']\n"
+        f"tools:\n  deny: ['Bash(echo:*)', 'Bash(echo done it > /dev/null)']\nsandbox:\n  mounts: ['{shared}']\n"
+    )
+    person.commit({".github/plangate.yml": text})
+    (person.repository / ".github/plangate.yml").write_text("models:\n  nonsense: true\n")
+    ended = person.run("--yes", "--json")
+    assert ended.code == 0, ended.err
+    assert {request.model for request in model.requests if request.tools} == {"claude-sonnet-5-5"}
+    (refused,) = (result for result in newest(model).all_results if result.name == "Bash")
+    assert refused.is_error
+    assert "the project's configuration denies" in refused.text
+    first, second, third = ended.result["checks"]
+    assert (first["exit_code"], first["output"].strip(), third["exit_code"]) == (0, "there", 0)
+    assert (second["exit_code"] != 0, (shared / "data").read_text()) == (True, "there\n")
+    assert only_the_fix(person.diff(ended.result["branch"]))
+    person.run("--dry-run", "--model", "opus", prompt="Once more.")
+    assert newest(model).model == "claude-opus-5-5"
+
+
+MEMORY = {
+    "CLAUDE.md": "House rules: @docs/house.md\n<!-- a note to ourselves -->",
+    "docs/house.md": "Use tabs.",
+    "parcel/AGENTS.md": "Prices are in cents.",
+}
+
+
+def look(request: ModelRequest) -> Reply | Fault:
+    """Read one file, and answer."""
+    return call("Read", file_path=FIXED) if request.step == 0 else say("Because of the comparison.")
+
+
+@pytest.mark.long
+@pytest.mark.req("K10", "K11", "M1", "M2", "M4")
+def test_a_session_is_told_its_place_and_memory_and_shares_the_rest_with_other_repositories(meet: Meet) -> None:
+    person, model = meet(look)
+    assert person.run("--dry-run", "--json", prompt="Why?").code == 0
+    person.commit(MEMORY)
+    (person.repository / "CLAUDE.md").write_text("Nobody has committed this.")
+    other = person.repository.rename(person.home / "other")
+    ended = person.run("--dry-run", "--json", prompt="Why?", repo=other)
+    assert ended.code == 0, ended.err
+    bare, _, first, second = model.requests
+    for part in ("system", "tools"):
+        assert bare.body[part] == first.body[part]
+    shared = tokens(first.body["system"]) + tokens(first.body["tools"])
+    assert ended.result["usage"]["cache_read"] >= 2 * 0.9 * shared  # by its first request, and by its second
+    place, *_ = first.texts()
+    for said in ("\nBranch: main\n", "\nTools in the sandbox: git ", "\nTop level: ", "45 minutes, 200 steps, $5.00\n"):
+        assert said in place, place
+    assert "more\n" in place.partition("Newest commits")[2]
+    memory = "## CLAUDE.md\nHouse rules: @docs/house.md\n\n## docs/house.md\nUse tabs.\n</system-reminder>"
+    assert memory in place
+    assert "# Project memory" not in bare.texts()[0]
+    below = "\n\n## parcel/AGENTS.md\nPrices are in cents.\n</system-reminder>"
+    assert [sum(below in text for text in request.texts()) for request in (first, second)] == [0, 1]
 
 
 @pytest.mark.soak
-def test_a_model_without_prices_has_a_cost_that_is_unknown(meet: Meet) -> None:
-    """cost_usd is null and a warning is shown: unknown is not nothing."""
-    person, _ = meet(lambda request: say("It is."))
-    ended = person.run("--json", "--model", "claude-mythos-5-2", prompt="Is it?")
-    assert (ended.code, ended.result["cost_usd"]) == (0, None)
-    assert "cost unknown" in ended.err
+def test_a_release_of_markdown_is_reproduced() -> None:
+    assert main() == 0

@@ -1,4 +1,4 @@
-"""A new world for each story."""
+"""A new GitHub, a scripted model, and the bot on one of its faces, for each story."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 
 from bot.compose.github import HostSetup
-from bot.testing.github.simulated_github import SimulatedGitHub
-from bot.testing.model.server import ScriptedModel
 from tests.postgres import Server
 from tests.stories.github.clocks import QuickClock, RealClock
 from tests.stories.github.cluster import Cluster
 from tests.stories.github.deaths import Mortal
-from tests.stories.github.ground import Model, Story, settings, settle
+from tests.stories.github.ground import Model, Story, reachable, settings
 from tests.stories.github.runner import Runs
 from tests.stories.github.service import Served, ready_service
 from tests.stories.github.workflow_jobs import WorkflowJobs
@@ -26,10 +24,9 @@ def model() -> Model:
 @pytest.fixture
 async def story(tmp_path: Path, model: Model) -> AsyncIterator[Story]:
     clock = QuickClock()
-    with ScriptedModel(model) as api, SimulatedGitHub(tmp_path / "github", clock=clock) as github:
-        installation = settle(github.world, github)
+    with reachable(tmp_path, model, clock) as (github, installation, advance, _, api):
         async with HostSetup(settings(github, api.base_url, tmp_path / "data"), clock=clock) as host:
-            yield Story(github, installation, clock.advance, host, clock, model, api)
+            yield Story(github, installation, advance, host, clock, model, api)
 
 
 @pytest.fixture
@@ -40,10 +37,8 @@ def served(tmp_path: Path, model: Model) -> Iterator[Served]:
 
 @pytest.fixture
 def cluster(tmp_path: Path, model: Model, postgres: Server, database_url: str) -> Iterator[Cluster]:
-    clock = RealClock()
-    with ScriptedModel(model) as api, SimulatedGitHub(tmp_path / "github", clock=clock) as github:
-        reached = github, settle(github.world, github), clock.advance, model, api.base_url, tmp_path / "home"
-        made = Cluster(*reached, server=postgres, database_url=database_url)
+    with reachable(tmp_path, model, RealClock()) as reached:
+        made = Cluster(*reached, tmp_path / "home", server=postgres, database_url=database_url)
         try:
             yield made
         finally:
@@ -53,9 +48,8 @@ def cluster(tmp_path: Path, model: Model, postgres: Server, database_url: str) -
 
 @pytest.fixture
 def runs(tmp_path: Path, model: Model) -> Iterator[Runs]:
-    clock = RealClock()
-    with ScriptedModel(model) as api, SimulatedGitHub(tmp_path / "github", clock=clock) as github:
-        made = Runs(github, settle(github.world, github), clock.advance, model, api.base_url, tmp_path / "jobs")
+    with reachable(tmp_path, model, RealClock()) as reached:
+        made = Runs(*reached, tmp_path / "jobs")
         with made.hooked():
             try:
                 yield made
@@ -67,10 +61,8 @@ def runs(tmp_path: Path, model: Model) -> Iterator[Runs]:
 @pytest.fixture
 def mortal(request: pytest.FixtureRequest, tmp_path: Path, model: Model) -> Iterator[Mortal]:
     clock = QuickClock()
-    with ScriptedModel(model) as api, SimulatedGitHub(tmp_path / "github", clock=clock) as github:
-        installation = settle(github.world, github)
-        made = Mortal(github, installation, clock.advance, model, api.base_url, tmp_path / "disks", clock)
-        made.action = request.param == "action"
+    with reachable(tmp_path, model, clock) as reached:
+        made = Mortal(*reached, tmp_path / "disks", clock, action=request.param == "action")
         try:
             yield made
         finally:
@@ -80,9 +72,7 @@ def mortal(request: pytest.FixtureRequest, tmp_path: Path, model: Model) -> Iter
 @pytest.fixture
 def jobs(tmp_path: Path, model: Model) -> Iterator[WorkflowJobs]:
     clock = QuickClock()
-    with ScriptedModel(model) as api, SimulatedGitHub(tmp_path / "github", clock=clock) as github:
-        made = WorkflowJobs(
-            github, settle(github.world, github), clock.advance, model, api.base_url, tmp_path / "jobs", clock
-        )
+    with reachable(tmp_path, model, clock) as reached:
+        made = WorkflowJobs(*reached, tmp_path / "jobs", clock)
         with made.hooked():
             yield made

@@ -1,7 +1,9 @@
-"""The bot as processes that are killed: each look is a process of its own, made by a fork, so that many can die.
+"""The one generator of deaths at GitHub: where the bot dies, and a bot of processes that are killed there (E3).
 
-What changes GitHub is found by recording a whole story at the door of the simulated GitHub; just before and just after
-each of those requests is a moment to die at (E3). The state of the next process comes from the disk and from GitHub.
+A point of death is a request to GitHub, just before it is carried out or just after, or a step at which the model
+waits. Stories name them (`MOMENTS`), or find all by recording a whole story (`points_of_death`). Every face dies at
+them: the service and the jobs of the Action as real programs, and here each look as a fork of its own, so that many can
+die. The state of the next process comes from the disk and from GitHub.
 """
 
 import asyncio
@@ -11,7 +13,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from multiprocessing.process import BaseProcess
@@ -28,24 +30,25 @@ from bot.core.thread.state import fold_entries
 from bot.testing.github.credentials import job_token
 from bot.testing.github.faults import Fault, Logged, Plan
 from bot.testing.github.world import ACTIONS_BOT
-from tests.github.effects import EFFECTS, MISHAPS, named
+from bot.testing.model.server import ScriptedModel
+from tests.github.effects import BRANCH, EFFECTS, JOURNAL, MISHAPS, PUSH, named
 from tests.stories.github.clocks import QuickClock
 from tests.stories.github.ground import FIXED, HOME, NEVER, PATIENCE, Hub, Model, settings
-from tests.stories.github.moments import READY, exactly_one, receipt_is_remade
+from tests.stories.github.outcome import READY, exactly_one, is_ready, receipt_is_remade
 from tests.stories.github.runner import journal_of
 from tests.stories.ground import until
 
+REACTIONS: Final = f"POST /repos/{HOME}/issues/1/reactions"
+COMMENTS: Final = f"POST /repos/{HOME}/issues/1/comments"
+PULLS: Final = f"POST /repos/{HOME}/pulls"
+REVIEWERS: Final = f"POST /repos/{HOME}/pulls/*/requested_reviewers"
+RECEIPTS: Final = "refs/plangate/receipts/"
 LOOKS: Final = 14
 """Looks within which a story that is disturbed comes to its end."""
 HEAVY: Final = (
-    *(
-        "anthropic",
-        "anthropic.resources.messages",
-        "httpcore2",
-        "bot.agent.model.anthropic_model",
-        "bot.config.repository_file",
-    ),
-    *("cryptography.hazmat.primitives.ciphers.aead", "git", "github.Requester", "jwt", "tree_sitter_bash"),
+    *("anthropic", "anthropic.resources.messages", "httpcore2", "bot.agent.model.anthropic_model"),
+    *("bot.config.repository_file", "cryptography.hazmat.primitives.ciphers.aead", "git", "github.Requester"),
+    *("jwt", "tree_sitter_bash"),
 )
 """What looks import at first use: imported once, before the fork."""
 AGAIN: Final = 75
@@ -55,44 +58,85 @@ BESIDE: Final = {"token", "revocation"}
 
 
 @dataclass(frozen=True, slots=True)
-class Boundary:
-    """A request that changes something: the effect, words in it, and how many such come before it in a story."""
-
-    effect: str
-    words: str
-    nth: int
-
-    def __str__(self) -> str:
-        return f"{self.effect} {self.words} {self.nth}".replace("  ", " ")
-
-    def plan(self, fault: Fault) -> Plan:
-        """Plan what happens there."""
-        return Plan(EFFECTS[self.effect].request, fault, containing=self.words, after=self.nth)
-
-
-@dataclass(frozen=True, slots=True)
 class Death:
-    """A process dies just before a request is carried out, or just after (`done`)."""
+    """A request, the words in it, and how many such are spared; or a step at which the model waits."""
 
-    at: Boundary
-    done: bool
-
-    def __str__(self) -> str:
-        return f"{'after' if self.done else 'before'} {self.at}"
+    requests: str = ""
+    containing: str = ""
+    after: int = 0
+    done: bool = True
+    """Whether GitHub carries the request out before the bot dies."""
+    step: str = ""
 
     def plan(self) -> Plan:
         """Have nobody answered there, so that the process can be killed."""
-        return self.at.plan(Fault("reset", done=self.done, seconds=PATIENCE))
+        return Plan(
+            self.requests,
+            Fault("reset", done=self.done, seconds=PATIENCE),
+            containing=self.containing,
+            after=self.after,
+        )
+
+    def strike(self, hub: Hub, model: Model) -> Callable[[], bool]:
+        """Plan it, and return the question whether it has come."""
+        if self.step:
+            pause = model.pause(self.step)
+            return lambda: pause.there
+        before = hub.github.faults.struck
+        hub.github.faults.add(self.plan())
+        return lambda: hub.github.faults.struck > before
 
 
-def boundaries(requests: Iterable[Logged]) -> Iterator[Boundary]:
-    """Yield every boundary of a story that was recorded; of the edits, whose number is the clock's, the first."""
+MOMENTS: Final[dict[str, Death]] = {
+    "before the sign": Death(REACTIONS, done=False),
+    "after the sign": Death(REACTIONS),
+    "before the request is journaled": Death(PUSH, JOURNAL, done=False),
+    "after the request is journaled": Death(PUSH, JOURNAL),
+    "while the model plans": Death(step="p0"),
+    "before the plan is journaled": Death(PUSH, JOURNAL, 1, done=False),
+    "after the plan is journaled": Death(PUSH, JOURNAL, 1),
+    "before the plan is shown": Death(COMMENTS, "plan mode", done=False),
+    "after the plan is shown": Death(COMMENTS, "plan mode"),
+    "while the plan is read back": Death(f"GET /repos/{HOME}/issues/comments/*", done=False),
+    "after it is journaled that the plan is shown": Death(PUSH, JOURNAL, 2),
+    "before the approval is journaled": Death(PUSH, JOURNAL, 3, done=False),
+    "after the approval is journaled": Death(PUSH, JOURNAL, 3),
+    "before the progress is shown": Death(COMMENTS, "Executing", done=False),
+    "after the progress is shown": Death(COMMENTS, "Executing"),
+    "when the model begins to work": Death(step="w0"),
+    "while the model works": Death(step="w1"),
+    "when the model is done": Death(step="w2"),
+    "before the work is journaled": Death(PUSH, JOURNAL, 4, done=False),
+    "after the work is journaled": Death(PUSH, JOURNAL, 4),
+    "before the branch is pushed": Death(PUSH, BRANCH, done=False),
+    "after the branch is pushed": Death(PUSH, BRANCH),
+    "before the receipt is kept": Death(PUSH, RECEIPTS, done=False),
+    "after the receipt is kept": Death(PUSH, RECEIPTS),
+    "before the pull request is made": Death(PULLS, done=False),
+    "after the pull request is made": Death(PULLS),
+    "while the pull request is read back": Death(f"GET /repos/{HOME}/pulls/*", done=False),
+    "before a review is asked for": Death(REVIEWERS, done=False),
+    "after a review is asked for": Death(REVIEWERS),
+    "after the pull request is journaled": Death(PUSH, JOURNAL, 5),
+    "before it is told": Death(COMMENTS, READY, done=False),
+    "after it is told": Death(COMMENTS, READY),
+    "after it is journaled that it is told": Death(PUSH, JOURNAL, 6),
+}
+NO_PLAN_SHOWN: Final = Death(COMMENTS, "plan mode", done=False)
+
+
+def points_of_death(requests: Iterable[Logged]) -> Iterator[Death]:
+    """Yield both sides of every request of a recorded story that changes something.
+
+    Of the edits, whose number is the clock's, only the first counts.
+    """
     seen: Counter[tuple[str, str]] = Counter()
     for logged in requests:
         if name := named(logged):
             words = EFFECTS[name].containing or _words(logged)
             if name != "edit" or not seen[name, words]:
-                yield Boundary(name, words, seen[name, words])
+                for done in (False, True):
+                    yield Death(EFFECTS[name].request, words, seen[name, words], done)
             seen[name, words] += 1
 
 
@@ -108,7 +152,7 @@ class Mortal(Hub):
     """A hub on which each look is a process: the service's on a disk that stays, the Action's on a new one each."""
 
     model: Model
-    base_url: str
+    api: ScriptedModel
     home: Path
     clock: QuickClock
     action: bool = False
@@ -119,8 +163,7 @@ class Mortal(Hub):
         return self.world.add_user(ACTIONS_BOT, "Bot").id if self.action else self.github.app.bot
 
     def settings(self, disk: str) -> Settings:
-        """Return the settings of a look that has that disk."""
-        made = settings(self.github, self.base_url, self.home / disk)
+        made = settings(self.github, self.api.base_url, self.home / disk)
         if not self.action:
             return made
         at, token = made.github, job_token(self.world, self.world.repository(HOME)).value
@@ -128,7 +171,6 @@ class Mortal(Hub):
         return replace(made, github=GitHubSettings(*urls, token=Secret(token), write_pause=0.0, progress_seconds=NEVER))
 
     def address(self, number: int) -> ThreadAddress:
-        """Return where a thread is."""
         repository = self.world.repository(HOME)
         installation = None if self.action else self.installation.id
         return ThreadAddress(installation, repository.id, repository.owner_login, repository.name, number)
@@ -143,30 +185,38 @@ class Mortal(Hub):
         run = str(self.world.start_run(HOME, "issues").id) if self.action else ""
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([__name__, *HEAVY])
-        process = context.Process(
-            target=looked, args=(self.settings(disk), self.address(number), self.clock.state(), run)
-        )
+        given = self.settings(disk), self.address(number), self.clock.state(), run
+        process = context.Process(target=look, args=given)
         process.start()
         self.every.append(process)
         return process
 
+    def die(self, number: int, death: Death, *, shows: Callable[[], bool]) -> None:
+        """Kill -9 a look at a thread there, once GitHub shows how far it came, and end what it began with another."""
+        struck = death.strike(self, self.model)
+        dying = self.start(number)
+        until(lambda: struck() and shows(), f"{death}")
+        assert dying.is_alive()
+        dying.kill()
+        dying.join()
+        self.start(number).join()
+
     def end(self) -> None:
-        """End what still runs."""
         for process in self.every:
             if process.is_alive():
                 process.kill()
             process.join()
 
 
-def looked(given: Settings, address: ThreadAddress, clock: tuple[datetime, float, float], run: str) -> None:
+def look(given: Settings, address: ThreadAddress, clock: tuple[datetime, float, float], run: str) -> None:
     """Look at a thread, in a process of its own; one that fails in passing says so by its exit code."""
 
-    async def look() -> None:
+    async def check_thread() -> None:
         async with HostSetup(given, clock=QuickClock.at(*clock), run=run) as host:
             await host.check_thread(address)
 
     try:
-        asyncio.run(look())
+        asyncio.run(check_thread())
     except Transient:
         sys.exit(AGAIN)
 
@@ -176,13 +226,13 @@ class Life:
     """One thread from its mention to its pull request, through deaths and mishaps; chance decides the rest."""
 
     hub: Mortal
-    chance: random.Random
+    chance: random.Random = field(default_factory=lambda: random.Random(0))
     strikes: Sequence[Death | Plan] = ()
     """One after the other: each is waited for when the one before has struck."""
     number: int = 0
     approved: bool = False
 
-    def lived(self) -> None:
+    def live(self) -> None:
         """Go through it, and hold exactly one of everything at its end."""
         faults, began = self.hub.github.faults, self.hub.github.faults.struck
         chain: tuple[Plan, ...] = ()
@@ -193,33 +243,33 @@ class Life:
         self.number = self.hub.opens("will", title=f"Thread {self.chance.random()}").number
         for _ in range(LOOKS):
             rested = self._look(began)
-            self._people()
-            told = any(READY in text for text in self.hub.said("tell", self.number))
+            self._approve()
+            told = is_ready(self.hub, self.number)
             if rested and told and faults.struck - began >= self._sure:
                 break
         faults.clear()
-        self._over()
+        self._hold()
 
     @property
     def _sure(self) -> int:
         """How many strikes must come: those from the first edit on may not, since their number is the clock's."""
-        edits = (n for n, strike in enumerate(self.strikes) if isinstance(strike, Death) and strike.at.effect == "edit")
+        edit = EFFECTS["edit"].request
+        edits = (n for n, each in enumerate(self.strikes) if isinstance(each, Death) and each.requests == edit)
         return next(edits, len(self.strikes))
 
-    def until_dead(self) -> None:
-        """Go on until its death, and no further."""
-        faults = self.hub.github.faults
-        before = faults.struck
+    def live_until_dead(self) -> None:
+        """Go on until its one death, and no further."""
+        faults, before = self.hub.github.faults, self.hub.github.faults.struck
         (death,) = self.strikes
         assert isinstance(death, Death)
         faults.add(death.plan())
         self.number = self.hub.opens("will").number
         while faults.struck == before:
             self._look(before)
-            self._people()
+            self._approve()
 
     def _look(self, began: int) -> bool:
-        """Look once, or by two processes at a time; at a death all of them are killed. Tell whether all ended well."""
+        """Look once, or by two processes at a time; at a death all are killed. Return whether all ended well."""
         faults = self.hub.github.faults
         before = faults.struck
         running = [self.hub.start(self.number, beside=n > 0) for n in range(1 + (self.chance.random() < 0.2))]
@@ -237,7 +287,7 @@ class Life:
             assert process.exitcode in {0, AGAIN, -9}
         return not any(process.exitcode for process in running)
 
-    def _people(self) -> None:
+    def _approve(self) -> None:
         """Approve the plan, in one way or another, once there is one."""
         if self.approved or not self.hub.plans(self.number):
             return
@@ -247,7 +297,7 @@ class Life:
         else:
             self.hub.says("maya", "@plangate approve", self.number)
 
-    def _over(self) -> None:
+    def _hold(self) -> None:
         """Hold one of everything, the fix in it, each move once, and that a further look changes nothing."""
         hub, number = self.hub, self.number
         until(lambda: not any(process.is_alive() for process in hub.every), "all processes end")
@@ -266,19 +316,19 @@ class Life:
         receipt_is_remade(hub, hub.branches()[branch], journal)
 
 
-def recorded(hub: Mortal) -> list[Boundary]:
-    """Live one life without a death, and give its boundaries in order."""
+def record_life(hub: Mortal) -> list[Death]:
+    """Live one life without a death, and return all points at which it could have died, in order."""
     before = len(hub.github.requests)
-    Life(hub, random.Random(0)).lived()
-    return list(boundaries(hub.github.requests[before:]))
+    Life(hub).live()
+    return list(points_of_death(hub.github.requests[before:]))
 
 
-def disturbed(death: Death, every: Sequence[Boundary], chance: random.Random) -> list[Death | Plan]:
-    """Return the death, and by chance another one after it, and a mishap before or after them."""
+def disturb(death: Death, every: Sequence[Death], chance: random.Random) -> list[Death | Plan]:
+    """Return the death, and by chance another one after it, and a mishap after it."""
     strikes: list[Death | Plan] = [death]
+    later = every[every.index(death) + 1 :] or every
     if chance.random() < 0.3:
-        strikes.append(Death(chance.choice(every[every.index(death.at) + 1 :] or every), chance.random() < 0.5))
+        strikes.append(chance.choice(later))
     if chance.random() < 0.3:
-        mishap = chance.choice(every[every.index(death.at) :]).plan(MISHAPS[chance.choice(sorted(MISHAPS))])
-        strikes.append(replace(mishap, after=0))
+        strikes.append(replace(chance.choice(later).plan(), fault=MISHAPS[chance.choice(sorted(MISHAPS))], after=0))
     return strikes

@@ -7,13 +7,14 @@ after a delivery or a tick.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pytest
 
@@ -59,13 +60,11 @@ class Pause:
         self._there, self._on = threading.Event(), threading.Event()
 
     def hold(self) -> None:
-        """Wait, on the side of the model."""
         self._there.set()
         self._on.wait(PATIENCE)
 
     @property
     def there(self) -> bool:
-        """Whether the model waits, or did."""
         return self._there.is_set()
 
     async def reached(self) -> None:
@@ -104,6 +103,8 @@ class Model:
     before: tuple[Reply | Fault, ...] = ()
     """What it answers while it plans, before it hands the plan in."""
     work: tuple[Reply | Fault, ...] = FIX
+    seconds: float = 0.0
+    """How long it takes over each step of approved work."""
     pauses: dict[str, Pause] = field(default_factory=dict)
     heard: list[ModelRequest] = field(default_factory=list)
     down: str = ""
@@ -129,16 +130,14 @@ class Model:
         return self.hand_in()
 
     def hand_in(self) -> Reply:
-        """Return the call that hands the plan in."""
         handed: dict[str, object] = {"plan": self.plan, "scope": list(self.scope), "commands": list(self.commands)}
         return call("exit_plan_mode", **handed)
 
     def do(self, request: ModelRequest) -> Reply | Fault:
-        """Return the next step of approved work."""
+        time.sleep(self.seconds)
         return self.work[min(request.step, len(self.work) - 1)]
 
     def pause(self, step: str) -> Pause:
-        """Make the model wait before it answers that step."""
         return self.pauses.setdefault(step, Pause())
 
     def go_on(self) -> None:
@@ -151,17 +150,14 @@ class Model:
 
     @property
     def works(self) -> list[ModelRequest]:
-        """The requests that belong to approved work."""
         return [request for request in self.heard if is_work(request)]
 
     @property
     def worked(self) -> int:
-        """How often it was asked to do approved work."""
         return len(self.works)
 
 
 def is_work(request: ModelRequest) -> bool:
-    """Return whether a request belongs to approved work."""
     return any("The plan is approved. Plan mode is off" in text for text in request.texts())
 
 
@@ -182,7 +178,6 @@ class Hub:
 
     @property
     def bot(self) -> int:
-        """The account that the bot speaks as."""
         return self.github.app.bot
 
     def person(self, login: str) -> Person:
@@ -195,7 +190,6 @@ class Hub:
         return self.person(login).open_issue(self.repository, title, body)
 
     def says(self, login: str, body: str, number: int = 0) -> Comment:
-        """Comment on a thread."""
         return self.person(login).comment(self.repository, number or self.about, body)
 
     def reacts(self, login: str, content: str, comment: Comment | None = None) -> None:
@@ -203,7 +197,6 @@ class Hub:
         self.person(login).react(comment or self.plan, content)
 
     def issue(self, number: int = 0) -> Issue:
-        """Return a thread as it is now."""
         return self.world.issue(self.repository, number or self.about)
 
     async def journal(self, settings: Settings, number: int = 0) -> tuple[Entry, ...]:
@@ -223,12 +216,10 @@ class Hub:
         return [marker.without(each.text.body) for each in self.comments(number) if kind_of(each) == kind]
 
     def plans(self, number: int = 0) -> list[Comment]:
-        """List the plan comments of a thread, oldest first."""
         return [each for each in self.comments(number) if kind_of(each) == "plan"]
 
     @property
     def plan(self) -> Comment:
-        """The newest plan comment."""
         return self.plans()[-1]
 
     @property
@@ -241,7 +232,6 @@ class Hub:
         return [each.content for each in self.world.reactions_to(subject.node_id) if each.user == self.bot]
 
     def branches(self) -> dict[str, str]:
-        """Return the bot's branches and their heads."""
         refs = self.world.bare(self.world.repository(self.repository)).refs()
         return {name.removeprefix("refs/heads/"): at for name, at in refs.items() if "heads/plangate/" in name}
 
@@ -251,7 +241,6 @@ class Hub:
         return [each for each in tuple(self.world.issues.values()) if each.pull and each.repository == home]
 
     def file(self, branch: str, path: str = FIXED) -> str:
-        """Return a file of a branch."""
         bare = self.world.bare(self.world.repository(self.repository))
         return bare.run("show", f"refs/heads/{branch}:{path}").decode()
 
@@ -260,7 +249,6 @@ class Hub:
         return [logged for logged in self.github.requests if logged.name.startswith(starts)]
 
     def nothing_done(self) -> bool:
-        """Return whether there is neither branch nor pull request of the bot's."""
         return not self.branches() and not self.pulls()
 
 
@@ -275,7 +263,6 @@ class Story(Hub):
     records: dict[int, ThreadState] = field(default_factory=dict)
 
     def address(self, number: int = 1) -> ThreadAddress:
-        """Return a thread's address, as a delivery would."""
         repository = self.world.repository(HOME)
         return ThreadAddress(self.installation.id, repository.id, repository.owner_login, repository.name, number)
 
@@ -329,8 +316,17 @@ class Story(Hub):
         assert self.stage is Stage.AWAITING_APPROVAL, self.stage
         return self.plan
 
+    async def approved(self, login: str = "will") -> Comment:
+        """Let somebody ask, and maya approve the plan, which no look has seen yet; give the plan comment."""
+        plan = await self.planned(login)
+        self.reacts("maya", "+1")
+        return plan
+
+    def configure(self, text: str, path: str = ".github/plangate.yml") -> None:
+        """Push the configuration of the default branch."""
+        self.person("ada").push(HOME, {path: text})
+
     async def entries(self) -> tuple[Entry, ...]:
-        """Read the first thread's journal."""
         return await self.journal(self.host.settings)
 
     @property
@@ -356,14 +352,12 @@ def kind_of(comment: Comment) -> str:
 
 
 def digest_of(comment: Comment) -> str:
-    """Return the digest that a comment's marker names."""
     found = marker.parse(comment.text.body)
     assert found is not None
     return found.digest
 
 
 def settings(github: SimulatedGitHub, base_url: str, data: Path) -> Settings:
-    """Return an operator's settings for a simulated world."""
     app = github.app
     reached = GitHubSettings(
         github.api_url,
@@ -376,6 +370,27 @@ def settings(github: SimulatedGitHub, base_url: str, data: Path) -> Settings:
         progress_seconds=NEVER,
     )
     return Settings(api_key=Secret("test"), base_url=base_url, data_dir=data, github=reached)
+
+
+Reached: TypeAlias = tuple[SimulatedGitHub, Installation, Callable[[float], None], Model, ScriptedModel]
+
+
+@contextmanager
+def reachable(folder: Path, model: Model, clock: QuickClock) -> Iterator[Reached]:
+    """Serve a GitHub with its people and a scripted model."""
+    with ScriptedModel(model) as api, SimulatedGitHub(folder / "github", clock=clock) as github:
+        yield github, settle(github.world, github), clock.advance, model, api
+
+
+def addresses(github: SimulatedGitHub, api: ScriptedModel) -> dict[str, str]:
+    """Return the variables that say where GitHub and the model are."""
+    return {
+        "GITHUB_API_URL": github.api_url,
+        "GITHUB_GRAPHQL_URL": github.graphql_url,
+        "GITHUB_SERVER_URL": github.server_url,
+        "ANTHROPIC_BASE_URL": api.base_url,
+        "PLANGATE_WRITE_PAUSE_SECONDS": "0",
+    }
 
 
 def settle(world: GitHubState, app: SimulatedGitHub, home: str = HOME) -> Installation:

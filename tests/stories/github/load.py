@@ -21,7 +21,7 @@ from bot.testing.github.entities import Comment
 from bot.testing.github.person import Person
 from tests.stories.github.cluster import Cluster
 from tests.stories.github.ground import Hub, kind_of, settle
-from tests.stories.github.moments import READY, pulls_for
+from tests.stories.github.outcome import READY, pulls_for
 
 ASKS_EACH: Final = 10
 """Requests of one person in one repository, well below `ask.per_day`."""

@@ -19,8 +19,9 @@ from bot.core.thread.state import ThreadState, fold_entries
 from bot.testing.github.credentials import job_token
 from bot.testing.github.world import ACTIONS_BOT
 from bot.testing.host import receive_webhooks
+from bot.testing.model.server import ScriptedModel
 from tests import forks
-from tests.stories.github.ground import FIXED, HOME, PATIENCE, Hub, Model
+from tests.stories.github.ground import FIXED, HOME, PATIENCE, Hub, Model, addresses
 from tests.stories.ground import bare, processes, until
 
 EVENTS: Final = ("issues", "issue_comment")
@@ -90,7 +91,7 @@ class Runs(Hub):
     """A hub with the Action on it; the clock is the real one, the job's token speaks."""
 
     model: Model
-    base_url: str
+    api: ScriptedModel
     home: Path
     events: "queue.Queue[Event]" = field(default_factory=queue.Queue)
     every: list[Run] = field(default_factory=list)
@@ -200,21 +201,16 @@ class Runs(Hub):
                 self.world.end_run(run.number, "success" if run.process.returncode == 0 else "failure")
 
     def _environment(self, event: str, folder: Path, run: int) -> dict[str, str]:
-        github = self.github
         return {
             **bare(folder),
+            **addresses(self.github, self.api),
             "GITHUB_EVENT_NAME": event,
             "GITHUB_EVENT_PATH": str(folder / "event.json"),
             "GITHUB_REPOSITORY": HOME,
             "GITHUB_RUN_ID": str(run),
             "GITHUB_OUTPUT": str(folder / "output"),
             "GITHUB_STEP_SUMMARY": str(folder / "summary"),
-            "GITHUB_API_URL": github.api_url,
-            "GITHUB_GRAPHQL_URL": github.graphql_url,
-            "GITHUB_SERVER_URL": github.server_url,
-            "ANTHROPIC_BASE_URL": self.base_url,
             "INPUT_ANTHROPIC_API_KEY": KEY,
             "INPUT_GITHUB_TOKEN": job_token(self.world, self.world.repository(HOME)).value,
             "PLANGATE_DATA_DIR": str(folder / "data"),
-            "PLANGATE_WRITE_PAUSE_SECONDS": "0",
         }

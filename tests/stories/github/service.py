@@ -1,20 +1,23 @@
 """The bot as the real service: `plangate serve` in a process of its own, told by webhooks, killed and started again."""
 
 import json
+import random
 import signal
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bot.testing.github.simulated_github import SimulatedGitHub
+from bot.testing.github.entities import Comment
 from bot.testing.model.server import ScriptedModel
 from tests import forks
 from tests.ports import free_port
 from tests.stories.github.clocks import RealClock
-from tests.stories.github.ground import Hub, Model, settle
+from tests.stories.github.ground import PATIENCE, Hub, Model, addresses, reachable
+from tests.stories.github.outcome import exactly_one, is_ready
 from tests.stories.ground import bare, until
 
 
@@ -23,7 +26,7 @@ class Served(Hub):
     """A hub with the service on it; the clock is the real one."""
 
     model: Model
-    base_url: str
+    api: ScriptedModel
     home: Path
     port: int = field(init=False)
     process: forks.Fork | None = None
@@ -55,6 +58,56 @@ class Served(Hub):
         """Start the service, and have GitHub tell it."""
         self.start()
         self.hook()
+
+    def begin_with_a_plan(self) -> Comment:
+        """Begin, let somebody ask, and return the plan comment."""
+        self.begin()
+        self.opens("will")
+        until(self.plans, "a plan")
+        return self.plan
+
+    def end_well(self, *, seconds: float = PATIENCE) -> None:
+        """Wait for the pull request, and hold that there is exactly one of everything."""
+        until(lambda: is_ready(self), "a pull request", seconds=seconds)
+        self.rest()
+        exactly_one(self)
+
+    def outlast_mishaps(self, chance: random.Random, threads: int, strike: Callable[[], None] = lambda: None) -> None:
+        """Have so many threads asked for and approved, their deliveries doubled, reordered, one in five dropped.
+
+        Nobody says anything twice: what a delivery did not tell is read. Every 20 seconds there is a strike.
+        """
+        self.begin()
+        hooks, numbers = self.github.webhooks, range(1, threads + 1)
+
+        def mishap() -> None:
+            event = chance.choice(("*", "issue_comment"))
+            hooks.next(chance.choice(("drop", "double", "hold", "hold", "double")), event)
+
+        for number in numbers:
+            mishap()
+            self.opens("will", title=f"Thread {number}")
+        approved: set[int] = set()
+        released = began = time.monotonic()
+        struck = began - 15
+        while not all(is_ready(self, number) for number in numbers):
+            now = time.monotonic()
+            assert now < began + 10 * PATIENCE, self.log()
+            for number in {number for number in numbers if self.plans(number)} - approved:
+                approved.add(number)
+                mishap()
+                self.says("maya", "@plangate approve", number)
+            if now > released + 3:
+                released = now
+                hooks.release()
+            if now > struck + 20:
+                struck = now
+                strike()
+            time.sleep(0.05)
+        hooks.release()
+        self.rest()
+        for number in numbers:
+            exactly_one(self, number)
 
     def proceed(self) -> None:
         """Do nothing: the service goes on by itself."""
@@ -97,21 +150,17 @@ class Served(Hub):
 
     def environment(self) -> dict[str, str]:
         """Return the variables that an operator sets, and no others."""
-        github, app = self.github, self.github.app
+        app = self.github.app
         return {
             **bare(self.home),
+            **addresses(self.github, self.api),
             "ANTHROPIC_API_KEY": "test",
-            "ANTHROPIC_BASE_URL": self.base_url,
             "PLANGATE_DATA_DIR": str(self.home / "data"),
             "PLANGATE_APP_ID": str(app.id),
             "PLANGATE_PRIVATE_KEY": app.pem,
             "PLANGATE_WEBHOOK_SECRET": app.webhook_secret,
             "PLANGATE_POLL_SECONDS": "0.2",
             "PLANGATE_RECONCILE_SECONDS": "1",
-            "PLANGATE_WRITE_PAUSE_SECONDS": "0",
-            "GITHUB_API_URL": github.api_url,
-            "GITHUB_GRAPHQL_URL": github.graphql_url,
-            "GITHUB_SERVER_URL": github.server_url,
             **self.variables,
         }
 
@@ -124,10 +173,8 @@ class Served(Hub):
 @contextmanager
 def ready_service(folder: Path, model: Model) -> Iterator[Served]:
     """Yield a service that can be started on a simulated GitHub and a scripted model, and stop it at the end."""
-    clock = RealClock()
-    with ScriptedModel(model) as api, SimulatedGitHub(folder / "github", clock=clock) as github:
-        installation = settle(github.world, github)
-        served = Served(github, installation, clock.advance, model, api.base_url, folder / "home")
+    with reachable(folder, model, RealClock()) as reached:
+        served = Served(*reached, folder / "home")
         try:
             yield served
         finally:

@@ -7,7 +7,7 @@ import pytest
 from bot.core.gate import Stage
 from bot.core.pull_text import WAITS_FOR_APPROVAL
 from tests.stories.github.ground import FIXED, soak
-from tests.stories.github.moments import exactly_one
+from tests.stories.github.outcome import exactly_one
 from tests.stories.github.runner import SCHEDULE, Run, Runs
 from tests.stories.ground import until
 from tests.test_no_sandbox import programs
@@ -39,8 +39,7 @@ def _go_on(runs: Runs) -> None:
 
 @pytest.mark.soak
 @pytest.mark.req("L9", "E4", "PR3")
-def test_stopped_then_tried_again(runs: Runs) -> None:
-    """`stop` in a job of its own ends the work of another; `retry` goes on from the kept work, on a new disk."""
+def test_stop_in_a_job_of_its_own_ends_the_work_of_another_which_retry_continues(runs: Runs) -> None:
     _planned(runs)
     working = _working(runs, "w2")
     runs.says("will", "@plangate stop")
@@ -60,8 +59,7 @@ def test_stopped_then_tried_again(runs: Runs) -> None:
 
 
 @pytest.mark.req("E4", "PR2")
-def test_two_sweeps_at_once(runs: Runs) -> None:
-    """Two scheduled jobs that find the same approval at the same time: one of everything."""
+def test_two_sweeps_that_find_one_approval_leave_one_of_everything(runs: Runs) -> None:
     _planned(runs)
     both = [runs.start(SCHEDULE) for _ in range(2)]
     until(lambda: all(run.over for run in both), "both end")
@@ -72,8 +70,7 @@ def test_two_sweeps_at_once(runs: Runs) -> None:
 
 
 @pytest.mark.req("E3", "PR3")
-def test_killed_in_a_sweep(runs: Runs) -> None:
-    """A sweep that dies at one of three threads keeps none of them waiting: the next one ends the work on each."""
+def test_the_next_sweep_ends_the_work_on_each_thread_of_one_that_died(runs: Runs) -> None:
     _planned(runs, 3)
     _working(runs, "w1").kill(alone=False)
     _go_on(runs)
@@ -83,8 +80,7 @@ def test_killed_in_a_sweep(runs: Runs) -> None:
 
 
 @pytest.mark.req("E3", "E4", "PR2")
-def test_the_schedule_follows_a_kill(runs: Runs) -> None:
-    """A sweep leaves the work of a dead job alone while GitHub says that its run goes on, and then ends it at once."""
+def test_a_sweep_waits_with_the_work_of_a_dead_job_until_github_says_that_it_ended(runs: Runs) -> None:
     _planned(runs)
     working = _working(runs, "w1")
     working.kill(alone=False)
@@ -103,8 +99,7 @@ def test_the_schedule_follows_a_kill(runs: Runs) -> None:
 @pytest.mark.soak
 @pytest.mark.req("L6", "L9", "PR3")
 @pytest.mark.parametrize("step", (soak("p0"), soak("w0"), "w1", soak("w2")))
-def test_cancelled(runs: Runs, step: str) -> None:
-    """A job that is cancelled ends by itself and keeps its work; what it did is not done again by the next one."""
+def test_a_cancelled_job_ends_by_itself_and_keeps_its_work(runs: Runs, step: str) -> None:
     if step == "p0":
         runs.opens("will")
         pause = runs.model.pause(step)
@@ -129,8 +124,7 @@ def test_cancelled(runs: Runs, step: str) -> None:
 
 
 @pytest.mark.req("D1", "PR3")
-def test_a_runner_without_a_sandbox(runs: Runs, tmp_path: Path) -> None:
-    """The job ends with exit code 6 and the cure; the thread is told as well, once, and nothing was done."""
+def test_a_runner_without_a_sandbox_ends_with_the_cure_in_log_and_thread(runs: Runs, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     path = programs(tmp_path / "bin", blocked=True)
     runs.opens("will")
@@ -140,16 +134,3 @@ def test_a_runner_without_a_sandbox(runs: Runs, tmp_path: Path) -> None:
     (told,) = runs.said("tell")
     assert "user namespaces" in told
     assert runs.nothing_done()
-
-
-@pytest.mark.req("W3", "PR2")
-def test_what_no_event_told(runs: Runs) -> None:
-    """A first mention whose event was lost is found by the schedule, once; what speaks to nobody is not."""
-    runs.opens("will")
-    runs.next()
-    runs.opens("rita", "Nothing for a bot.")
-    runs.next()
-    for _ in range(2):
-        run = runs.ran(SCHEDULE)
-        assert run.process.returncode == 0, run.log
-        assert [len(runs.plans(number)) for number in (1, 2)] == [1, 0]

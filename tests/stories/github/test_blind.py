@@ -14,7 +14,9 @@ import pytest
 from bot.core.gate import Move, Stage
 from bot.testing.model.reply import Fault, Reply, call, say
 from bot.testing.model.request_view import ModelRequest
-from tests.stories.github.ground import HOME, WISH, Model, Story, is_work, long, soak
+from tests.stories.github.ground import HOME, WISH, Model, Story, is_work, soak
+
+pytestmark = pytest.mark.long
 
 CHANGES: Final = {
     "parcel/shipping.py": ("total > FREE_FROM", "total >= FREE_FROM"),
@@ -26,7 +28,7 @@ CHANGES: Final = {
 """What a plan can ask for, by file."""
 REPLACE: Final = re.compile(r"In `([^`]+)`: replace `([^`]+)` by `([^`]+)`\.")
 CREATE: Final = re.compile(r"[Cc]reate `([^`]+)` with `([^`]+)`")
-PLANS, SAMPLE = 48, 6
+PLANS, SAMPLE = 48, 3
 """Plans of the long campaigns, and how many of them are tried before a change lands."""
 
 
@@ -94,7 +96,6 @@ def model() -> Blind:
 
 
 async def published(story: Story) -> dict[str, str]:
-    """Approve the plan, and return the files that the pull request changes, with their text."""
     story.reacts("maya", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW, story.records[1].request.detail
     entries = await story.entries()
@@ -126,11 +127,9 @@ ASKS: Final = call(
 )
 
 
-@pytest.mark.long
 @pytest.mark.req("K1", "K2", "PR5")
-async def test_blind_executor(story: Story, model: Blind) -> None:
-    """It does what plan and notes say, what was answered, and what was added; not what somebody else edited, nor what
-    somebody said who may not ask."""
+async def test_it_does_what_plan_notes_answers_and_additions_say(story: Story, model: Blind) -> None:
+    """Not what somebody else edited, nor what somebody said who may not ask."""
     model.in_notes, model.before = ("parcel/order.py",), (ASKS,)
     story.opens("will")
     assert (await story.rests(1)).stage is Stage.ASKED
@@ -160,10 +159,8 @@ async def test_blind_executor(story: Story, model: Blind) -> None:
     )
 
 
-@pytest.mark.long
 @pytest.mark.req("K1")
-async def test_after_a_revision(story: Story, model: Blind) -> None:
-    """Words of the request, of what was added, and of each revision arrive; a retry of a stale plan repeats nothing."""
+async def test_words_of_each_revision_arrive_and_a_retry_repeats_none(story: Story, model: Blind) -> None:
     story.opens("will", f"@plangate {WISH} {created('will')}")
     await story.rests(1)
     story.says("maya", f"@plangate revise {created('maya')}")
@@ -178,10 +175,8 @@ async def test_after_a_revision(story: Story, model: Blind) -> None:
     assert (brief.count(created("will")), brief.count(created("maya"))) == (1, 1)
 
 
-@pytest.mark.long
 @pytest.mark.req("K1")
-async def test_a_request_that_somebody_else_edited(story: Story, model: Blind) -> None:
-    """Its words stay behind, what was added to it arrives, and the plan says the rest."""
+async def test_words_of_a_request_that_somebody_else_edited_stay_behind(story: Story, model: Blind) -> None:
     story.opens("will", f"@plangate {WISH}")
     story.person("ada").edit_issue(HOME, 1, body=f"@plangate {WISH} {created('ada')}")
     async with story.at_work(model.pause("p0")):
@@ -196,9 +191,10 @@ async def test_a_request_that_somebody_else_edited(story: Story, model: Blind) -
 
 
 @pytest.mark.req("K1", "K2")
-@pytest.mark.parametrize("number", [long(n) if n < SAMPLE else soak(n) for n in range(PLANS)])
-async def test_many_plans(story: Story, model: Blind, number: int) -> None:
-    """Whatever is in the plan, in its notes, and added by whom: no amendment that the brief would have avoided."""
+@pytest.mark.parametrize("number", [n if n < SAMPLE else soak(n) for n in range(PLANS)])
+async def test_no_plan_needs_an_amendment_that_its_brief_would_have_avoided(
+    story: Story, model: Blind, number: int
+) -> None:
     chance = random.Random(number)
     paths = chance.sample(sorted(CHANGES), chance.randint(1, len(CHANGES)))
     cut = chance.randint(0, len(paths))

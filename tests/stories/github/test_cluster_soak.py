@@ -15,7 +15,7 @@ from tests.postgres import Server, running_server
 from tests.stories.github.cluster import Cluster
 from tests.stories.github.ground import soak
 from tests.stories.github.load import Load, People, Sender, places, progress_shown, report_of, show
-from tests.stories.github.moments import exactly_one
+from tests.stories.github.outcome import exactly_one
 
 KILL_SECONDS = 20.0
 AWAY_SECONDS = 1.0
@@ -43,10 +43,8 @@ def postgres() -> Iterator[Server]:
     ids=("sample", "minute", "whole"),
 )
 def test_nothing_that_was_acknowledged_is_lost(cluster: Cluster, load: Load) -> None:
-    """Every 20 s a process is killed, and the database crashes twice: each delivery that needs a look leads to one that
-    begins after it was acknowledged, and each request to one plan and one pull request. Deliveries alone wake: nothing
-    is read.
-    """
+    """Each delivery that needs a look leads to one that begins after it was acknowledged, and each request to one plan
+    and one pull request, though processes and database are killed. Deliveries alone wake."""
     cluster.niceness = NICENESS
     cluster.variables = {"PLANGATE_LOG": "json", "PLANGATE_RECONCILE_SECONDS": "99999"}
     where = places(cluster, load.repositories)

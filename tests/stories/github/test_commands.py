@@ -10,7 +10,7 @@ from bot.core.reply_text import help_text, plan_mode_stays
 from bot.testing.github import conversation
 from bot.testing.github.entities import Comment, Issue
 from bot.testing.github.world import ActingUser
-from tests.stories.github.ground import FIX, HOME, WISH, Model, Story, long, soak
+from tests.stories.github.ground import HOME, WISH, Story, long, soak
 
 WAITS: Final = Stage.AWAITING_APPROVAL
 CONFIGURED: Final = ".github/plangate.yml"
@@ -29,7 +29,7 @@ class Answer:
 LOW: Final = "their role in this repository is too low to approve"
 APPROVERS: Final = "Only people who may approve can change the budget or the mode."
 COMMANDS: Final = (
-    *("status", "help", "retry", "finish", "budget 7", "mode acceptEdits"),
+    *("status", "help", "retry", "finish", "budget 7", "mode acceptEdits", "mode plan"),
     *("approve", "reject No.", "revise", "stop"),
 )
 SAID: Final = {"revise": "revise Shorter, please."}
@@ -40,6 +40,7 @@ ADMIN: Final = {
     "finish": Answer("eyes", "There is nothing to finish"),
     "budget 7": Answer("eyes", "The budget of this thread is now $7."),
     "mode acceptEdits": Answer("eyes", "Approved work may edit files."),
+    "mode plan": Answer("eyes", plan_mode_stays(["default", "acceptEdits"])),
     "approve": Answer("eyes", "is ready for review", Stage.IN_REVIEW),
     "reject No.": Answer("eyes", "The plan was rejected. Nothing was changed.", Stage.REJECTED),
     "revise": Answer("eyes", "", WAITS, plans=2),
@@ -48,6 +49,7 @@ ADMIN: Final = {
 WRITER: Final = ADMIN | {
     "budget 7": Answer("eyes", APPROVERS),
     "mode acceptEdits": Answer("eyes", APPROVERS),
+    "mode plan": Answer("eyes", APPROVERS),
     "approve": Answer("eyes", LOW),
     "reject No.": Answer("eyes", LOW),
 }
@@ -102,8 +104,7 @@ CI: Final = ("maya, maintain", "will, write, who asked", "tess, triage")
 
 @pytest.mark.req("PR1", "PR3", "A3")
 @pytest.mark.parametrize("who", [long(who) if who in CI else soak(who) for who in EVERYBODY])
-async def test_everybody(story: Story, who: str) -> None:
-    """Each command is answered as the table says, by sign and words, and moves the thread for nobody else."""
+async def test_each_command_is_answered_as_the_table_says(story: Story, who: str) -> None:
     speaker, _, role = who.partition(", ")
     story.world.add_user(speaker, "Bot" if speaker.endswith("[bot]") else "User")
     if role in {"maintain", "write"}:
@@ -119,47 +120,8 @@ async def test_everybody(story: Story, who: str) -> None:
     assert len(story.pulls()) == (EVERYBODY[who] is ADMIN)
 
 
-MISSPELT: Final = {
-    "@plangate aprove": "`approve`",
-    "/plangate aproved 0123456789ab": "`approve`",
-    "@plangate rejct": "`reject`",
-    "@plangate revies": "`revise`",
-    "@plangate stpo": "`stop`",
-    "@plangate retyr": "`retry`",
-    "@plangate bugdet 7": "`budget`",
-    "@plangate mod": "`mode`",
-    "@plangate statsu": "`status`",
-    "@plangate hlep": "`help`",
-    "@plangate approve soon": "`approve DIGEST (12 or more hex digits)`",
-    "@plangate budget lots": "`budget N (dollars)`",
-    "@plangate mode fast": "`mode acceptEdits`",
-}
-
-
-@pytest.mark.long
-@pytest.mark.req("PR3")
-async def test_misspelt(story: Story) -> None:
-    """What is like a command and is none is answered once with the nearest one; the plan waits on, the model sleeps."""
-    await story.planned()
-    asked_before = len(story.model.heard)
-    for said in MISSPELT:
-        story.says("maya", said)
-    story.says("maya", "@plangate xyzzy")
-    story.says("maya", "@plangate mode plan")
-    await story.rests(1)
-    assert (await story.rests(1)).stage is WAITS
-    told = story.said("tell")
-    assert [f"Did you mean {nearest}?" in text for nearest, text in zip(MISSPELT.values(), told, strict=False)] == [
-        True
-    ] * len(MISSPELT), told
-    unknown = "I don't know the command `@plangate xyzzy`. The command `help` lists them all."
-    assert told[len(MISSPELT) :] == [unknown, plan_mode_stays(["default", "acceptEdits"])]
-    assert (len(story.model.heard), len(story.plans())) == (asked_before, 1)
-
-
-async def test_help_of_another_name(story: Story) -> None:
-    """The help says how the bot is called here, and everything in it can be said so."""
-    story.person("ada").push(HOME, {CONFIGURED: "mention: '@our-bot'\n"})
+async def test_the_help_says_how_the_bot_is_called_here(story: Story) -> None:
+    story.configure("mention: '@our-bot'\n")
     story.opens("will", "@plangate help")
     story.says("will", "@our-bot help")
     await story.rests(1)
@@ -167,8 +129,7 @@ async def test_help_of_another_name(story: Story) -> None:
 
 
 @pytest.mark.long
-async def test_asked_and_lost_the_right(story: Story) -> None:
-    """Whoever asked may stop it, even when they may no longer ask; not somebody else of that role."""
+async def test_whoever_asked_may_stop_it_without_the_right_to_ask(story: Story) -> None:
     await story.planned()
     story.world.set_role(HOME, "will", "read")
     others = story.says("rita", "@plangate stop")
@@ -179,9 +140,8 @@ async def test_asked_and_lost_the_right(story: Story) -> None:
 
 
 @pytest.mark.soak
-async def test_triage_may_ask(story: Story) -> None:
-    """Where triage may ask, all above may; that role may stop its own work and nobody else's, and is told so."""
-    story.person("ada").push(HOME, {CONFIGURED: "ask:\n  roles: [triage]\n"})
+async def test_triage_that_may_ask_stops_its_own_work_alone(story: Story) -> None:
+    story.configure("ask:\n  roles: [triage]\n")
     await story.planned()
     story.says("tess", "@plangate stop")
     assert (await story.rests(1)).stage is WAITS
@@ -196,9 +156,8 @@ async def test_triage_may_ask(story: Story) -> None:
 
 @pytest.mark.long
 @pytest.mark.req("A3")
-async def test_approver_who_may_not_ask(story: Story) -> None:
-    """A reader who is named among the approvers decides by a command as well, and still asks for nothing."""
-    story.person("ada").push(HOME, {CONFIGURED: "approve:\n  users: [Rita]\n"})
+async def test_a_reader_among_the_approvers_decides_and_asks_for_nothing(story: Story) -> None:
+    story.configure("approve:\n  users: [Rita]\n")
     await story.planned()
     wish = story.says("rita", "@plangate and note it in the changelog")
     raised = story.says("rita", "@plangate budget 9")
@@ -218,11 +177,10 @@ def robot(story: Story, login: str) -> tuple[ActingUser, Issue]:
 
 
 @pytest.mark.long
-async def test_listed_bot(story: Story) -> None:
-    """Another bot is listened to where its number is listed, and decides nothing; one that is not gets no sign."""
+async def test_a_listed_bot_is_heard_and_decides_nothing(story: Story) -> None:
     listed, issue = robot(story, "updates[bot]")
     _, other = robot(story, "chatter[bot]")
-    story.person("ada").push(HOME, {CONFIGURED: f"ask:\n  bots: [{listed.id}]\n"})
+    story.configure(f"ask:\n  bots: [{listed.id}]\n")
     await story.rests()
     assert [story.signs(each) for each in (issue, other)] == [["eyes"], []]
     assert [len(story.plans(number)) for number in (1, 2)] == [1, 0], story.said("tell")
@@ -235,37 +193,14 @@ async def test_listed_bot(story: Story) -> None:
     assert story.nothing_done()
 
 
-@pytest.mark.soak
-@pytest.mark.req("L5", "PR3")
-async def test_budget_then_retry(story: Story, model: Model) -> None:
-    """Work that comes to its limit says what to say next; said by people who may, it goes on to the pull request."""
-    story.person("ada").push(HOME, {CONFIGURED: "budget:\n  session_usd: 0.0001\n"})
-    story.opens("will")
-    model.before = FIX[:1]
-    assert (await story.rests(1)).stage is Stage.LIMIT
-    (told,) = story.said("tell")
-    assert "Somebody who may approve can raise a budget here with `@plangate budget N`." in told
-    story.says("maya", "@plangate budget 5")
-    story.says("will", "@plangate retry")
-    assert (await story.rests(1)).stage is WAITS
-    story.reacts("maya", "+1")
-    assert (await story.rests(1)).stage is Stage.IN_REVIEW
-
-
-@pytest.mark.parametrize("stage", (soak("listening"), soak("rejected"), "in_review"))
 @pytest.mark.long
-async def test_nothing_to_stop(story: Story, stage: str) -> None:
-    """Where nothing is under way `stop` says so, and nothing is done again by the `retry` after it."""
-    if stage == "listening":
-        story.opens("rita", WISH)
-    else:
-        await story.planned()
-        story.reacts("maya", "+1" if stage == "in_review" else "-1")
-        await story.rests(1)
+async def test_a_stop_with_nothing_under_way_says_so_and_retry_repeats_nothing(story: Story) -> None:
+    await story.approved()
+    await story.rests(1)
     asked_before = len(story.model.heard)
     story.says("will", "@plangate stop")
     story.says("will", "@plangate retry")
-    assert (await story.rests(1)).stage is Stage(stage)
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
     nothing = ["There is nothing to stop: nothing is running here.", "There is nothing to retry: nothing was"]
     assert [text[:38] for text in story.said("tell")[-2:]] == [text[:38] for text in nothing]
     assert len(story.model.heard) == asked_before

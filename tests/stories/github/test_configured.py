@@ -7,10 +7,10 @@ import pytest
 
 from bot.compose.github import HostSetup
 from bot.core.comment import UNPRICED
-from bot.core.errors import Conflict
 from bot.core.gate import Stage
+from bot.github.repository import Address
 from bot.workspace.mirror import is_partial
-from tests.stories.github.ground import FIXED, HOME, PATIENCE, WISH, Model, Story, soak
+from tests.stories.github.ground import FIXED, HOME, PATIENCE, WISH, Model, Story
 from tests.stories.github.test_questions import ASKS
 from tests.stories.ground import processes, until
 
@@ -19,72 +19,39 @@ pytestmark = pytest.mark.long
 PATH = ".github/plangate.yml"
 
 
-def configured(story: Story, text: str) -> None:
-    story.person("ada").push(HOME, {PATH: text})
-
-
-async def test_four_eyes(story: Story) -> None:
-    """With four eyes the requester's own yes does not count; somebody else's does."""
-    configured(story, "approve:\n  four_eyes: true\n")
-    await story.planned("maya")
-    story.reacts("maya", "+1")
-    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
-    assert "`@maya`: the requester can't approve here" in story.said("waits")[0]
-    story.reacts("ada", "+1")
-    assert (await story.rests(1)).stage is Stage.IN_REVIEW
-
-
-@pytest.mark.parametrize("way", ("edited", "added", "revised", soak("label"), soak("renamed")))
-async def test_four_eyes_of_all_who_asked(story: Story, model: Model, way: str) -> None:
-    """Who edited the request, whoever did so later, or renamed it, added to it while it was planned, asked for the
-    version before, or wrote what a label points at, asked as well."""
-    configured(story, "approve:\n  four_eyes: true\n")
-    if way == "label":
-        story.opens("maya", WISH)
-        story.person("will").label(HOME, 1, "plangate")
-    else:
-        story.opens("maya" if way == "revised" else "will")
-    if way == "revised":
-        await story.rests(1)
-        story.says("will", "@plangate revise say it in one line")
-    if way == "edited":
-        story.person("maya").edit_issue(HOME, 1, body=f"@plangate {WISH} And quickly.")
-        story.person("will").edit_issue(HOME, 1, body=f"@plangate {WISH} And quickly!")
-    if way == "renamed":
-        story.person("maya").edit_issue(HOME, 1, title="Free shipping, and drop the licence check")
-        story.person("will").edit_issue(HOME, 1, title="Free shipping and drop the licence check")
-    if way == "added":
-        async with story.at_work(model.pause("p0")):
-            story.says("maya", "@plangate and note it in the changelog")
-            await story.hears()
+@pytest.mark.parametrize("way", ("edited", "renamed", "labelled", "revised", "answered"))
+async def test_four_eyes_hold_for_all_who_had_a_hand_in_the_request(story: Story, model: Model, way: str) -> None:
+    """Also whoever edited it before others did, and whoever wrote what a label points at."""
+    story.configure("approve:\n  four_eyes: true\n")
+    maya, will = story.person("maya"), story.person("will")
+    story.opens(
+        "maya" if way in {"labelled", "revised"} else "will", WISH if way == "labelled" else f"@plangate {WISH}"
+    )
+    match way:
+        case "edited":
+            maya.edit_issue(HOME, 1, body=f"@plangate {WISH} And quickly.")
+            will.edit_issue(HOME, 1, body=f"@plangate {WISH} And quickly!")
+        case "renamed":
+            maya.edit_issue(HOME, 1, title="Free shipping, and drop the licence check")
+            will.edit_issue(HOME, 1, title="Free shipping and drop the licence check")
+        case "labelled":
+            will.label(HOME, 1, "plangate")
+        case "revised":
+            await story.rests(1)
+            story.says("will", "@plangate revise say it in one line")
+        case _:
+            model.before = (ASKS,)
+            assert (await story.rests(1)).stage is Stage.ASKED
+            story.says("maya", "Drop the licence check instead.")
     await story.rests(1)
     story.reacts("maya", "+1")
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
     assert "`@maya`: the requester can't approve here" in story.said("waits")[0]
-    story.reacts("ada", "+1")
-    assert (await story.rests(1)).stage is Stage.IN_REVIEW
-    (pull,) = story.pulls()
-    asked = {"added": "`will`, `maya`", "revised": "`maya`, `will`"}.get(way, "`will`")
-    assert f"Requested by {asked}.\n- Approved by `ada`" in pull.text.body
 
 
-async def test_four_eyes_of_who_answered_the_planner(story: Story, model: Model) -> None:
-    """Words that answer a question make the plan as much as those that asked for it."""
-    configured(story, "approve:\n  four_eyes: true\n")
-    model.before = (ASKS,)
-    story.opens("will")
-    assert (await story.rests(1)).stage is Stage.ASKED
-    story.says("maya", "Drop the licence check instead.")
-    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
-    story.reacts("maya", "+1")
-    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
-    assert "`@maya`: the requester can't approve here" in story.said("waits")[0]
-
-
-async def test_retry_of_a_stale_plan(story: Story, model: Model) -> None:
-    """It asks for all that was asked, what was added too, and whoever added it stays a requester; a thread that was
-    closed before does not stop it."""
-    configured(story, "approve:\n  four_eyes: true\n")
+async def test_retry_of_a_stale_plan_asks_for_all_that_was_added(story: Story, model: Model) -> None:
+    """Whoever added it stays a requester, and a thread that was closed before does not stop it."""
+    story.configure("approve:\n  four_eyes: true\n")
     story.opens("will")
     async with story.at_work(model.pause("p0")):
         story.says("maya", "@plangate and note it in the changelog")
@@ -104,28 +71,13 @@ async def test_retry_of_a_stale_plan(story: Story, model: Model) -> None:
     story.reacts("maya", "+1")
     assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
     assert "`@maya`: the requester can't approve here" in story.said("waits")[0]
-
-
-@pytest.mark.req("G4")
-async def test_own_path_classes(story: Story, model: Model) -> None:
-    """Files that a project calls high need two people, and the plan says so; work beyond the plan is an amendment."""
-    configured(story, f"paths:\n  classes:\n    ownership: ['{FIXED}']\n")
-    model.scope = ("**",)
-    await story.planned()
-    assert f"- Path classes: `ownership: {FIXED}`" in story.said("plan")[0]
-    story.reacts("maya", "+1")
-    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
-    assert f"- `{FIXED}`" in story.said("plan")[1]
-    story.reacts("maya", "+1")
-    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
-    assert story.nothing_done()
     story.reacts("ada", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    assert "Requested by `will`, `maya`.\n- Approved by `ada`" in story.pulls()[0].text.body
 
 
 async def test_named_people_alone_may_approve(story: Story) -> None:
-    """Where no role may approve, those who are named do, and an admin who is not does not."""
-    configured(story, "approve:\n  roles: []\n  users: [Tess]\n")
+    story.configure("approve:\n  roles: []\n  users: [Tess]\n")
     await story.planned()
     story.reacts("ada", "+1")
     assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
@@ -136,78 +88,54 @@ async def test_named_people_alone_may_approve(story: Story) -> None:
 
 @pytest.mark.req("A7")
 async def test_a_login_that_nobody_had_when_the_file_was_new_never_counts(story: Story) -> None:
-    """Whoever registers it later has no say; a changed file is looked at again."""
-    configured(story, "approve:\n  roles: []\n  users: [newcomer]\n")
+    """A changed file is looked at again."""
+    story.configure("approve:\n  roles: []\n  users: [newcomer]\n")
     await story.planned()
     story.world.add_user("newcomer")
     story.reacts("newcomer", "+1")
     assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
     assert story.nothing_done()
-    configured(story, "approve:\n  roles: []\n  users: [newcomer, ada]\n")
+    story.configure("approve:\n  roles: []\n  users: [newcomer, ada]\n")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
 
 @pytest.mark.req("W4", "A3")
-@pytest.mark.parametrize("granted", (soak(True), False))
-async def test_a_team_may_approve(story: Story, granted: bool) -> None:
-    """Who belongs to a named team approves; an App that may not ask who belongs to it never guesses, says so once, and
-    takes the word of those whose role suffices."""
-    configured(story, "approve:\n  teams: [parcel/core]\n")
+async def test_an_app_that_may_not_ask_who_is_in_a_team_never_guesses(story: Story) -> None:
+    """It says so once, and takes the word of those whose role suffices."""
+    story.configure("approve:\n  teams: [parcel/core]\n")
     world = story.world
     world.teams[world.user("parcel").id, "core"] = frozenset({world.user("will").id})
-    if not granted:
-        ((number, installed),) = world.installations.items()
-        world.installations[number] = replace(installed, permissions={**installed.permissions, "members": "none"})
+    ((number, installed),) = world.installations.items()
+    world.installations[number] = replace(installed, permissions={**installed.permissions, "members": "none"})
     await story.planned("maya")
     story.reacts("will", "+1")
-    if not granted:
-        for _ in range(2):
-            assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
-        (notice,) = story.said("waits")
-        assert "`@will`: I can't see who is in the teams that may approve" in notice
-        story.reacts("maya", "+1")
+    for _ in range(2):
+        assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    (notice,) = story.said("waits")
+    assert "`@will`: I can't see who is in the teams that may approve" in notice
+    story.reacts("maya", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
 
-async def test_writers_may_approve(story: Story) -> None:
-    """Where the configuration lets writers approve, they do."""
-    configured(story, "approve:\n  roles: [write, maintain, admin]\n")
-    await story.planned()
-    story.reacts("will", "+1")
-    assert (await story.rests(1)).stage is Stage.IN_REVIEW
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    (
-        ("approve:\n  four_eye: true\n", ("unknown key", "four_eye", f"{PATH}:2:3", "four_eyes")),
-        soak("tools:\n  deny: ['bash(rm:*)']\n", ("no such tool", "'bash'", "did you mean 'Bash'")),
-        soak("models: [\n", ("not YAML", f"{PATH}:")),
-        ("mention: a\x07b\n", ("not YAML", "U+0007", f"{PATH}:1:11", "remove the character")),
-        soak("budget:\n  session_usd: free\n", ("session_usd", f"{PATH}:2:3")),
-    ),  # every day: tests/config/test_environment.py
-)
 @pytest.mark.req("PR3")
-async def test_mistaken(story: Story, text: str, words: tuple[str, ...]) -> None:
-    """A broken configuration ends in one comment that says where the mistake is; fixed, the bot works again."""
-    configured(story, text)
+async def test_a_broken_file_ends_in_one_comment_that_says_where(story: Story) -> None:
+    story.configure("mention: a\x07b\n")
     issue = story.opens("will")
     await story.rests()
     await story.rests()
     (told,) = story.said("tell")
-    assert all(word in told for word in words), told
+    assert all(word in told for word in ("not YAML", "U+0007", f"{PATH}:1:11", "remove the character")), told
     assert story.signs(issue) == ["eyes"]
     assert story.model.heard == []
-    configured(story, "mention: '@plangate'\n")
+    story.configure("mention: '@plangate'\n")
     story.says("will", "@plangate please try again")
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
 
 
 @pytest.mark.req("PR1", "PR3")
-async def test_mistaken_while_a_plan_waits(story: Story) -> None:
-    """While the configuration is broken nothing starts, as nobody knows who may approve; a yes is told so, once."""
+async def test_while_the_file_is_broken_nothing_starts_and_a_yes_is_told_so_once(story: Story) -> None:
     await story.planned()
-    configured(story, "approve:\n  four_eye: true\n")
+    story.configure("approve:\n  four_eye: true\n")
     await story.rests()
     assert story.said("tell") == []
     story.reacts("rita", "+1")
@@ -217,21 +145,19 @@ async def test_mistaken_while_a_plan_waits(story: Story) -> None:
     assert story.nothing_done()
     (told,) = story.said("tell")
     assert all(word in told for word in ("Plan 1", "is on hold", "four_eye")), told
-    configured(story, "approve:\n  four_eyes: true\n")
+    story.configure("approve:\n  four_eyes: true\n")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
 
-async def test_stranger_and_mistake(story: Story) -> None:
-    """Who may not ask learns nothing of the configuration."""
-    configured(story, "approve: nonsense\n")
+async def test_who_may_not_ask_learns_nothing_of_a_broken_file(story: Story) -> None:
+    story.configure("approve: nonsense\n")
     issue = story.opens("rita")
     await story.rests()
     assert (story.signs(issue), story.comments()) == (["confused"], [])
 
 
 @pytest.mark.req("D2", "PR3")
-async def test_model_down(story: Story, model: Model) -> None:
-    """A model that stays down ends in one true comment; `retry` goes on."""
+async def test_a_model_that_stays_down_ends_in_one_comment_and_retry_continues(story: Story, model: Model) -> None:
     model.down = "claude"
     story.opens("will")
     await story.rests()
@@ -246,12 +172,9 @@ async def test_model_down(story: Story, model: Model) -> None:
 
 
 @pytest.mark.req("L4", "M6", "M12")
-async def test_models(story: Story, model: Model) -> None:
-    """The project's fallback goes on where its model does not answer, with the project's effort and in its language.
-
-    This one has no known prices: who approves reads that no dollars bound the work.
-    """
-    configured(story, "language: German\nmodels:\n  fallback: claude-mythos-5-2\n  effort: high\n")
+async def test_the_projects_fallback_effort_and_language_are_used(story: Story, model: Model) -> None:
+    """This model has no known prices: who approves reads that no dollars bound the work."""
+    story.configure("language: German\nmodels:\n  fallback: claude-mythos-5-2\n  effort: high\n")
     model.down = "claude-opus"
     await story.planned()
     assert {request.model for request in model.heard[3:]} == {"claude-mythos-5-2"}
@@ -261,8 +184,7 @@ async def test_models(story: Story, model: Model) -> None:
 
 
 @pytest.mark.req("G2")
-async def test_large_repository(story: Story) -> None:
-    """A repository that is larger than the operator wants whole is worked on without the contents of its past."""
+async def test_a_large_repository_is_cloned_without_its_past(story: Story) -> None:
     story.person("ada").push(HOME, {"README.md": "What it says now.\n"})
     story.opens("will")
     async with HostSetup(replace(story.host.settings, partial_clone_mb=0), clock=story.clock) as host:
@@ -275,9 +197,8 @@ async def test_large_repository(story: Story) -> None:
 
 
 @pytest.mark.req("PR1", "PR3")
-async def test_set_up_is_the_default_branchs(story: Story) -> None:
-    """A pull request's own configuration sets nothing up; the default branch's does, and its failure is told once."""
-    configured(story, "sandbox:\n  setup: ['true']\n")
+async def test_set_up_is_the_default_branchs_and_its_failure_is_told_once(story: Story) -> None:
+    story.configure("sandbox:\n  setup: ['true']\n")
     will = story.person("will")
     will.push(HOME, {PATH: "sandbox:\n  setup: ['exit 9']\n"}, branch="feature")
     will.open_pull(HOME, "Ships free", head="feature", body=f"@plangate {WISH}")
@@ -287,7 +208,7 @@ async def test_set_up_is_the_default_branchs(story: Story) -> None:
     assert now.stage is Stage.IN_REVIEW
     assert now.request.setup is not None
     assert [each["command"] for each in now.request.setup.commands or ()] == ["true"]
-    configured(story, "sandbox:\n  setup: ['echo @octo/team is missing; exit 9']\n")
+    story.configure("sandbox:\n  setup: ['echo @octo/team is missing; exit 9']\n")
     story.about = 2
     story.opens("will")
     await story.rests(2)
@@ -298,11 +219,9 @@ async def test_set_up_is_the_default_branchs(story: Story) -> None:
 
 
 @pytest.mark.req("PR3", "PR1")
-async def test_stopped_while_it_is_set_up(story: Story) -> None:
-    """`stop` ends a set-up command that is under way, with all that it started; no work begins."""
-    configured(story, "sandbox:\n  setup: ['echo x > begun; sleep 300']\n")
-    await story.planned()
-    story.reacts("maya", "+1")
+async def test_a_stop_ends_a_set_up_command_with_all_that_it_started(story: Story) -> None:
+    story.configure("sandbox:\n  setup: ['echo x > begun; sleep 300']\n")
+    await story.approved()
     data = story.host.settings.data_dir
     looking = asyncio.ensure_future(story.host.check_thread(story.address()))
     try:
@@ -319,18 +238,40 @@ async def test_stopped_while_it_is_set_up(story: Story) -> None:
     assert story.nothing_done()
 
 
-@pytest.mark.req("A4", "PR1")
-async def test_who_may_approve_becomes_stricter_while_work_runs(story: Story) -> None:
-    """The push waits for somebody who may approve by the rules of now; then nothing is done a second time."""
+STANDING = """\
+maintenance:
+  - {name: mine, recipe: dependencies, schedule: weekly, approval: standing, paths: ["**"]}
+"""
+
+
+@pytest.mark.req("A4", "MT6")
+async def test_a_branch_named_head_is_a_branch_like_any_other(story: Story) -> None:
+    story.person("will").push(HOME, {PATH: STANDING}, branch="HEAD")
+    (found,) = await story.host.served_repositories()
+    keys, mistake, _ = await story.host.current_configuration(found)
+    assert (keys.maintenance, mistake) == ([], "")
+
+
+@pytest.mark.req("A4")
+async def test_a_file_that_github_did_not_show_yet_is_read_again(story: Story) -> None:
+    story.configure("approve:\n  four_eyes: true\n")
+    story.github.faults.fail(f"GET */contents/{PATH}", 404)
+    await story.approved("maya")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+
+
+async def test_a_task_that_is_due_often_keeps_the_sweep_on(story: Story) -> None:
+    for schedule, waits in (("daily", False), ('"*/30 * * * *"', True)):
+        text = f"maintenance:\n  - name: a\n    schedule: {schedule}\n    prompt: Update the pins.\n"
+        story.configure(text)
+        assert await story.host.waits() == waits
+    story.host.only = (Address("parcel", "nowhere"),)
+    assert await story.host.waits()
+
+
+@pytest.mark.req("G4", "K10")
+async def test_a_plan_for_a_file_that_project_memory_imports_is_of_tier_high(story: Story) -> None:
+    story.person("ada").push(HOME, {"CLAUDE.md": "Style: @parcel/shipping.py, as @ada says.\n"})
     await story.planned()
-    story.reacts("maya", "+1")
-    pause = story.model.pause("w1")
-    with pytest.raises(Conflict):
-        async with story.at_work(pause):
-            story.person("ada").push(HOME, {PATH: "approve:\n  roles: [admin]\n"})
-    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
-    assert story.nothing_done()
-    worked = story.model.worked
-    story.reacts("ada", "+1")
-    assert (await story.rests(1)).stage is Stage.IN_REVIEW
-    assert story.model.worked == worked
+    plan = story.records[1].plan.current
+    assert (plan.tier, plan.contract.classes) == ("high", (("agent", "/parcel/shipping.py"),))

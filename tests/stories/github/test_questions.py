@@ -1,7 +1,10 @@
-"""The bot asks: a planner's questions and the permission requests of approved work, in comments with boxes (T4, P7)."""
+"""The bot asks, and shows how far it is: questions and permission requests with boxes, and progress (T4, P7, S12)."""
 
+import asyncio
 import io
 import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,28 +12,27 @@ import pytest
 
 from bot.action.main import ActionJob, run_job
 from bot.action.runner import Runner
+from bot.compose.github import HostSetup
 from bot.config.action_inputs import action
 from bot.core.gate import Move, Stage
 from bot.testing.github.entities import Comment
 from bot.testing.github.world import NotAllowedError
-from bot.testing.model.reply import call
+from bot.testing.model.reply import call, several
 from bot.testing.model.request_view import ModelRequest
 from bot.testing.sample import NAMED
-from tests.stories.github.ground import FIX, FIXED, HOME, Model, Story, soak
+from tests.stories.github.ground import FIX, FIXED, HOME, NEVER, Model, Story
 from tests.stories.github.service import Served
+from tests.stories.github.test_shown import task
 from tests.stories.ground import until
 
 CHOICES = [{"label": "From 50 on", "description": "as the README says"}, {"label": "Above 50", "description": "as now"}]
 QUESTION = {"question": "Where does free shipping begin?", "header": "Limit", "options": CHOICES}
-PLACES = [{"label": "Changelog", "description": ""}, {"label": "README", "description": ""}]
-SEVERAL = {"question": "Where is it noted?", "header": "Notes", "options": PLACES, "multiSelect": True}
 ASKS = call("AskUserQuestion", questions=[QUESTION])
 PUSHES = call("Bash", command="touch asked.txt")
 CONFIGURATION = 'tools:\n  ask: ["Bash(touch:*)"]\n'
 
 
 def question(story: Story | Served) -> Comment:
-    """Return the newest question of the bot's."""
     return [each for each in story.comments() if "plangate:1 question" in each.text.body][-1]
 
 
@@ -63,8 +65,7 @@ def answer(story: Story) -> str:
 
 @pytest.mark.long
 @pytest.mark.req("T4")
-async def test_answered_in_words(asked: Story) -> None:
-    """A comment without a mention is the answer; what an outsider says is none, and gets no sign."""
+async def test_a_comment_without_a_mention_is_the_answer_and_an_outsiders_is_none(asked: Story) -> None:
     aside = asked.says("rita", "I would say above 50.")
     talk = asked.says("will", "@maya what do you think?")
     assert (await asked.rests(1)).stage is Stage.ASKED
@@ -79,8 +80,7 @@ async def test_answered_in_words(asked: Story) -> None:
 
 @pytest.mark.long
 @pytest.mark.req("T4", "A3")
-async def test_ticked_by_a_reader(asked: Story) -> None:
-    """Who has lost the right to answer by the time of the look answers nothing and hinders nobody: one notice."""
+async def test_a_tick_of_who_lost_the_right_answers_nothing_and_is_told_once(asked: Story) -> None:
     shown = question(asked)
     with pytest.raises(NotAllowedError):
         asked.person("rita").tick(shown.id)
@@ -96,86 +96,35 @@ async def test_ticked_by_a_reader(asked: Story) -> None:
     assert answer(asked).endswith("From 50 on")
 
 
-@pytest.mark.soak
-@pytest.mark.req("T4", "A4a")
-async def test_changed_question(asked: Story) -> None:
-    """An edit of more than boxes counts for nothing and says so once; boxes count again when ticked by hand."""
-    shown = question(asked)
-    body = shown.text.body
-    changed = body.replace("Above 50", "Below 50").replace("- [ ] From", "- [x] From")
-    asked.person("will").edit_comment(shown.id, changed)
-    asked.person("maya").edit_comment(shown.id, body.replace("- [ ] From", "- [x] From"))
-    assert (await asked.rests(1)).stage is Stage.ASKED
-    assert "`@will`: changed more of my question than its boxes" in asked.said("unsettled")[0]
-    asked.person("will").tick(shown.id, 0, ticked=False)
-    asked.person("will").tick(shown.id, 0)
-    assert (await asked.rests(1)).stage is Stage.AWAITING_APPROVAL
-    assert len(asked.said("unsettled")) == 1
-
-
-@pytest.mark.soak
-@pytest.mark.req("T4")
-async def test_several_may_be_chosen(story: Story, model: Model) -> None:
-    """Where several may be chosen, the last box says that this is all; two boxes of a single choice are too many."""
-    model.before = (call("AskUserQuestion", questions=[QUESTION, SEVERAL]),)
-    story.opens("will")
-    await story.rests(1)
-    for box in range(5):
-        story.person("will").tick(question(story).id, box)
-        assert (await story.rests(1)).stage is Stage.ASKED, box
-    assert "several ticked boxes" in story.said("unsettled")[0]
-    story.person("will").edit_comment(question(story).id, question(story).text.body.replace("[x] Above", "[ ] Above"))
-    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
-    assert answer(story).splitlines()[1:] == [
-        '"Where does free shipping begin?": From 50 on',
-        '"Where is it noted?": Changelog, README',
-    ]
-
-
 @pytest.mark.long
 @pytest.mark.req("T4")
-@pytest.mark.parametrize("end", (soak("stop"), "closed", soak("revise"), "expired"))
-async def test_no_answer(asked: Story, end: str) -> None:
-    """A question ends with `stop`, with the thread, with a new request, and with time; `retry` asks again."""
+async def test_a_question_ends_with_a_stop_and_retry_asks_again(asked: Story) -> None:
     shown = question(asked)
-    if end == "stop":
-        asked.says("will", "@plangate stop")
-    elif end == "closed":
-        asked.person("will").close(HOME, 1)
-    elif end == "revise":
-        asked.says("will", "@plangate revise Above 50.")
-        asked.model.before = ()
-    else:
-        asked.clock.advance(8 * 86_400)
-    stage = (await asked.rests(1)).stage
-    ends = {"stop": Stage.STOPPED, "closed": Stage.STOPPED, "revise": Stage.AWAITING_APPROVAL, "expired": Stage.EXPIRED}
-    assert stage is ends[end]
+    asked.says("will", "@plangate stop")
+    assert (await asked.rests(1)).stage is Stage.STOPPED
     asked.person("will").tick(shown.id)
-    assert (await asked.rests(1)).stage is stage
-    if end == "stop":
-        asked.says("will", "@plangate retry")
-        assert (await asked.rests(1)).stage is Stage.ASKED
-        assert question(asked).id != shown.id
-        asked.person("will").tick(question(asked).id)
-        assert (await asked.rests(1)).stage is Stage.AWAITING_APPROVAL
+    assert (await asked.rests(1)).stage is Stage.STOPPED
+    asked.says("will", "@plangate retry")
+    assert (await asked.rests(1)).stage is Stage.ASKED
+    assert question(asked).id != shown.id
+    asked.person("will").tick(question(asked).id)
+    assert (await asked.rests(1)).stage is Stage.AWAITING_APPROVAL
 
 
 @pytest.fixture
 async def requested(story: Story, model: Model) -> Story:
     """A thread on which approved work asks for a permission."""
-    story.person("ada").push(HOME, {".github/plangate.yml": CONFIGURATION})
+    story.configure(CONFIGURATION)
     model.work = (PUSHES, *FIX)
-    await story.planned()
-    story.reacts("maya", "+1")
+    await story.approved()
     assert (await story.rests(1)).stage is Stage.ASKED
     return story
 
 
 @pytest.mark.req("T4", "P7", "L8", "L9")
-async def test_ticked_boxes(asked: Story, model: Model) -> None:
-    """A writer's tick is the result of the planner's call; the session goes on from its bytes, and the question is
-    folded. The request of approved work shows the command; the tick of a maintainer runs exactly that call, and the
-    work goes on."""
+async def test_a_tick_is_the_result_of_the_call_and_the_session_goes_on_from_its_bytes(
+    asked: Story, model: Model
+) -> None:
     shown = question(asked)
     assert "- [ ] From 50 on: as the README says" in shown.text.body
     await asked.rests()
@@ -205,8 +154,7 @@ async def test_ticked_boxes(asked: Story, model: Model) -> None:
 
 @pytest.mark.long
 @pytest.mark.req("P7")
-async def test_denied_with_words(requested: Story) -> None:
-    """`deny WHY` in a comment is an error result with the words; the work goes on without it."""
+async def test_deny_in_words_is_an_error_result_and_the_work_goes_on(requested: Story) -> None:
     requested.says("maya", "hm, let me see")
     assert (await requested.rests(1)).stage is Stage.ASKED
     requested.says("maya", "Deny we need no such file.")
@@ -216,27 +164,9 @@ async def test_denied_with_words(requested: Story) -> None:
     assert "ran" not in requested.branches()
 
 
-@pytest.mark.soak
-@pytest.mark.req("P7", "A2")
-async def test_permission_of_others(requested: Story) -> None:
-    """A writer permits nothing, by box or by word; an edited word of a maintainer neither: one notice, nothing ran."""
-    requested.person("will").tick(question(requested).id)
-    requested.says("will", "allow")
-    requested.says("stranger", "allow")
-    said = requested.says("maya", "allow not")
-    requested.person("will").edit_comment(said.id, "allow")
-    for _ in range(2):
-        assert (await requested.rests(1)).stage is Stage.ASKED
-    (notice,) = requested.said("unsettled")
-    assert "`@will`: ticked a box" in notice
-    assert "`@maya`: the answer was edited" in notice
-    assert requested.model.worked == 1
-
-
 @pytest.mark.long
 @pytest.mark.req("P7")
-async def test_permission_of_who_asked(story: Story, model: Model) -> None:
-    """With four eyes whoever asked permits nothing, also where somebody else asked for the newest version."""
+async def test_with_four_eyes_whoever_asked_for_any_version_permits_nothing(story: Story, model: Model) -> None:
     four_eyes = {".github/plangate.yml": f"{CONFIGURATION}approve:\n  four_eyes: true\n"}
     story.person("ada").push(HOME, four_eyes)
     model.work = (PUSHES, *FIX)
@@ -254,9 +184,7 @@ async def test_permission_of_who_asked(story: Story, model: Model) -> None:
 
 @pytest.mark.soak
 @pytest.mark.req("P7")
-async def test_turns_beside_a_request(requested: Story) -> None:
-    """What a writer asks meanwhile steers nothing: it is kept for after the pull request, though more was said since
-    than one page shows."""
+async def test_a_writers_turn_beside_a_permission_request_is_kept_for_afterwards(requested: Story) -> None:
     requested.says("will", "@plangate and say so in the changelog")
     assert (await requested.rests(1)).stage is Stage.ASKED
     for n in range(100):
@@ -271,23 +199,11 @@ async def test_turns_beside_a_request(requested: Story) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.req("P7", "A4")
-async def test_approval_withdrawn_meanwhile(requested: Story) -> None:
-    """A maintainer who rejects the plan while it waits for a permission stops the work; the box is no way around."""
-    requested.reacts("maya", "-1", requested.plan)
-    requested.person("maya").tick(question(requested).id)
-    assert (await requested.rests(1)).stage is Stage.STOPPED
-    assert requested.model.worked == 1
-
-
-@pytest.mark.long
 @pytest.mark.req("P7")
-async def test_allowed_for_this_plan(story: Story, model: Model) -> None:
-    """`Allow for this plan` covers the same command again, and no other one."""
-    story.person("ada").push(HOME, {".github/plangate.yml": CONFIGURATION})
+async def test_a_permission_for_this_plan_covers_the_same_command_and_no_other(story: Story, model: Model) -> None:
+    story.configure(CONFIGURATION)
     model.work = (PUSHES, PUSHES, call("Bash", command="touch other.txt"), *FIX)
-    await story.planned()
-    story.reacts("maya", "+1")
+    await story.approved()
     await story.rests(1)
     story.person("maya").tick(question(story).id, 1)
     assert (await story.rests(1)).stage is Stage.ASKED
@@ -297,51 +213,35 @@ async def test_allowed_for_this_plan(story: Story, model: Model) -> None:
 
 @pytest.mark.long
 @pytest.mark.req("P7")
-async def test_requests_turned_off(story: Story, model: Model) -> None:
-    """Where requests are turned off, the model is told that nobody can be asked."""
-    story.person("ada").push(HOME, {".github/plangate.yml": f"{CONFIGURATION}  requests: off\n"})
+async def test_where_requests_are_off_the_model_is_told_that_nobody_is_asked(story: Story, model: Model) -> None:
+    story.configure(f"{CONFIGURATION}  requests: off\n")
     model.work = (PUSHES, *FIX)
-    await story.planned()
-    story.reacts("maya", "+1")
+    await story.approved()
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
     (result,) = [each for each in model.works[1].all_results if each.name == "Bash"]
     assert "nobody is at hand to give it" in result.text
 
 
-@pytest.mark.soak
-@pytest.mark.req("P8")
-async def test_modes_are_journalled(story: Story) -> None:
-    """Each change of mode stands in the journal with who caused it, and status shows where it is."""
-    await story.planned()
-    story.says("will", "@plangate status")
-    await story.rests(1)
-    assert "⏸ plan mode on" in story.said("tell")[0]
-    story.reacts("maya", "+1")
-    await story.rests(1)
-    changes = [entry.body["mode_change"] for entry in await story.entries() if "mode_change" in entry.body]
-    assert changes == [{"from": "plan", "to": "acceptEdits", "by": ["maya"]}]
-    assert "▶ may edit files" in story.said("progress")[0]
-
-
-@pytest.mark.soak
+@pytest.mark.long
 @pytest.mark.req("P7", "P8")
-async def test_mode_chosen_meanwhile(requested: Story) -> None:
-    """A mode that an approver chooses while a request waits holds from then on; what was permitted runs still."""
+async def test_a_mode_chosen_while_a_request_waits_holds_and_each_change_is_journaled(requested: Story) -> None:
     requested.says("ada", "@plangate mode default")
     requested.person("maya").tick(question(requested).id)
     await requested.rests(1)
     (result,) = [each for each in requested.model.works[1].all_results if each.name == "Bash"]
     assert not result.is_error
     changes = [entry.body["mode_change"] for entry in await requested.entries() if "mode_change" in entry.body]
-    assert changes[1] == {"from": "acceptEdits", "to": "default", "by": ["ada"]}
+    assert changes == [
+        {"from": "plan", "to": "acceptEdits", "by": ["maya"]},
+        {"from": "acceptEdits", "to": "default", "by": ["ada"]},
+    ]
     assert requested.stage is Stage.ASKED, "the edit that follows needs a permission in this mode"
     assert FIXED in question(requested).text.body
 
 
 @pytest.mark.long
 @pytest.mark.req("L8", "T4")
-async def test_action(asked: Story, tmp_path: Path) -> None:
-    """The Action's next job, started by anything, finds the tick and carries the thread on."""
+async def test_the_next_job_of_the_action_finds_the_tick(asked: Story, tmp_path: Path) -> None:
     variables = {"GITHUB_EVENT_NAME": "schedule", "GITHUB_REPOSITORY": HOME, "INPUT_ANTHROPIC_API_KEY": "key"}
     given = action({**variables, "GITHUB_EVENT_PATH": str(tmp_path / "event.json"), "HOME": str(tmp_path)})
     log = io.StringIO()
@@ -354,8 +254,7 @@ async def test_action(asked: Story, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.req("E3", "L8", "W3")
 @pytest.mark.timeout(120)
-def test_killed_while_asked(served: Served, model: Model) -> None:
-    """Kill -9 while a question stands, the answer unheard: the next start finds it, and there is one of everything."""
+def test_a_service_killed_while_a_question_stands_finds_the_answer(served: Served, model: Model) -> None:
     model.before = (ASKS,)
     served.start()
     served.hook()
@@ -370,3 +269,64 @@ def test_killed_while_asked(served: Served, model: Model) -> None:
     assert len(served.plans()) == 1
     assert [each.id for each in served.comments() if "plangate:1 question" in each.text.body] == [shown.id]
     assert prefixes(model.heard)
+
+
+TODOS = call("TodoWrite", todos=[{"content": "Read it", "status": "in_progress", "activeForm": "Reading"}])
+
+
+@pytest.fixture
+async def patient(story: Story) -> AsyncIterator[Story]:
+    """A story in which every plan takes long."""
+    async with host_with(story, 3.0) as host:
+        story.host = host
+        yield story
+
+
+def host_with(story: Story, seconds: float) -> HostSetup:
+    """Another process of the bot, which shows the progress of planning after so many seconds."""
+    settings = story.host.settings
+    return HostSetup(replace(settings, github=replace(settings.github, progress_seconds=seconds)), clock=story.clock)
+
+
+async def shown(story: Story, *words: str) -> str:
+    """Wait until the one progress comment has all these words, and return it."""
+
+    def has_all() -> bool:
+        said = story.said("progress")
+        return len(said) == 1 and all(word in said[0] for word in words)
+
+    await asyncio.to_thread(until, has_all, f"{words} in {story.said('progress')}")
+    return story.said("progress")[0]
+
+
+@pytest.mark.long
+@pytest.mark.req("S12", "PR3", "PR6")
+async def test_a_long_planning_shows_how_far_it_is_and_ends_as_one_line(patient: Story, model: Model) -> None:
+    """A planner that asks keeps its comment, which says that people are waited for."""
+    model.before = (several(TODOS, task("explore")), ASKS)
+    patient.opens("will")
+    async with patient.at_work(model.pause("p1")):
+        text = await shown(patient, "**Planning** · ⏸ plan mode on", "- ▶ Reading", "| explore | look around |")
+        assert " of $5.00. `@plangate stop` stops it." in text
+    assert patient.stage is Stage.ASKED
+    assert patient.said("progress") == ["**Waiting for an answer.**"]
+    patient.says("will", "@plangate At 50.")
+    assert (await patient.rests()).stage is Stage.AWAITING_APPROVAL
+    assert patient.said("progress") == ["**Planned.**"]
+    assert len(patient.comments()) == 3
+
+
+@pytest.mark.req("E1", "PR3")
+async def test_another_process_ends_the_progress_comment_of_one_that_died(patient: Story, model: Model) -> None:
+    patient.opens("will")
+    pause = model.pause("p0")
+    looking = asyncio.ensure_future(patient.host.check_thread(patient.address()))
+    await pause.reached()
+    await shown(patient, "**Planning**")
+    looking.cancel()
+    await asyncio.gather(looking, return_exceptions=True)
+    pause.go_on()
+    assert patient.said("progress")[0].startswith("**Planning**")
+    async with host_with(patient, NEVER) as other:
+        assert (await other.check_thread(patient.address())).stage is Stage.AWAITING_APPROVAL
+    assert patient.said("progress") == ["**Planned.**"]

@@ -10,7 +10,6 @@ import pytest
 
 from bot.compose.github import read_audit
 from bot.compose.receipt_check import CheckedCommit, ReceiptRepository
-from bot.config.settings import PATH as CONFIGURATION
 from bot.config.settings import Secret
 from bot.core.errors import Transient
 from bot.core.gate import Stage
@@ -21,9 +20,9 @@ from bot.receipts.verdicts import exit_code
 from bot.service.connections import Connections
 from bot.service.overview.transcript_views import PartKind, StoredTranscripts, transcript_page
 from bot.testing.github.faults import Fault, Plan
+from bot.testing.sample import NAMED
 from tests.stories.github.ground import FIXED, HOME, Model, Story
-from tests.stories.github.moments import receipt_is_remade, receipt_is_true
-from tests.stories.github.test_approved import check_pull_request, wait_for_approval
+from tests.stories.github.outcome import receipt_is_remade, receipt_is_true
 
 LATER = datetime.now(UTC) + timedelta(days=3650)
 
@@ -49,8 +48,34 @@ def check(story: Story, folder: Path) -> tuple[CheckedCommit, Any]:
 
 
 def receipt(story: Story, commit: str) -> bytes:
-    """Return the receipt of a commit as the repository has it."""
     return story.world.bare(story.world.repository(HOME)).run("show", f"{receipt_ref(commit)}:{RECEIPT_FILE}")
+
+
+async def wait_for_approval(story: Story) -> None:
+    """Let somebody ask, and look twice: nothing begins before somebody approves."""
+    await story.planned()
+    await story.rests()
+    assert story.nothing_done()
+    assert story.model.worked == 0
+
+
+async def check_pull_request(story: Story, how: str) -> None:
+    """Let the bot see the one approval, and check all that it makes of it."""
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    (pull,) = story.pulls()
+    (branch,) = story.branches()
+    assert pull.pull is not None
+    assert (pull.title, pull.pull.head_ref) == (NAMED, branch)
+    assert "total >= FREE_FROM" in story.file(branch)
+    people = story.world.bare(story.world.repository(HOME)).text("log", "-1", "--format=%ae %ce%n%(trailers)", branch)
+    address, will = f"{story.bot}+plangate[bot]@users.noreply.127.0.0.1", story.world.user("will")
+    assert people.split("\n")[0] == f"{address} {address}"
+    assert f"Co-authored-by: will <{will.id}+will@users.noreply.127.0.0.1>" in people
+    assert "- Requested by `will`.\n- Approved by `maya` as plan 1 (" in pull.text.body
+    assert f" UTC, {how}.\n- Model: `claude-opus-5-5`. Cost: $" in pull.text.body
+    assert pull.text.body.rstrip().endswith("Closes #1")
+    assert story.said("tell") == [f"Pull request #{pull.number} is ready for review."]
+    assert (len(story.plans()), len(story.said("progress")), len(story.said("waits"))) == (1, 1, 0)
 
 
 def check_run_is_there(story: Story, commit: str) -> None:
@@ -81,9 +106,8 @@ async def transcripts_are_readable(story: Story, folder: Path) -> None:
 
 @pytest.mark.req("RC1", "RC3", "RC6", "PR1", "PR2")
 async def test_a_reaction_approves_and_a_receipt_says_so(story: Story, tmp_path: Path) -> None:
-    """A maintainer's reaction starts the work, which ends in one branch and one pull request. Its receipt passes every
-    check offline but those that say what the project lacks, and it says what GitHub itself says. A check run is on the
-    pushed commit, once. The planner's session is read here and on another machine."""
+    """Its receipt passes every check offline but those that say what the project lacks, and says what GitHub itself
+    says. A check run is on the pushed commit, once. The planner's session is read here and on another machine."""
     await wait_for_approval(story)
     await transcripts_are_readable(story, tmp_path / "elsewhere")
     plan = story.plan
@@ -118,10 +142,10 @@ async def test_a_reaction_approves_and_a_receipt_says_so(story: Story, tmp_path:
 @pytest.mark.long
 @pytest.mark.req("RC5", "E3")
 @pytest.mark.parametrize("done", (True, False), ids=("after", "before"))
-async def test_a_process_dies_at_the_receipt(story: Story, tmp_path: Path, done: bool) -> None:
-    """Something else is said meanwhile; the next look has the same receipt, once, and one pull request."""
-    await story.planned()
-    story.reacts("maya", "+1")
+async def test_the_look_after_a_death_at_the_receipt_has_the_same_one_once(
+    story: Story, tmp_path: Path, done: bool
+) -> None:
+    await story.approved()
     push = "POST /*.git/git-receive-pack"
     story.github.faults.add(Plan(push, Fault("reset", done=done), 99, containing="refs/plangate/receipts/"))
     with pytest.raises(Transient):
@@ -142,14 +166,12 @@ async def test_a_process_dies_at_the_receipt(story: Story, tmp_path: Path, done:
 
 @pytest.mark.long
 @pytest.mark.req("RC6")
-async def test_an_app_that_may_not_create_check_runs(story: Story) -> None:
-    """There is none, and all else is as ever."""
+async def test_without_the_right_there_is_no_check_run_and_all_else_is_as_ever(story: Story) -> None:
     app = story.github.app
     less = {**app.permissions, "checks": "read"}
     story.world.apps[app.id] = replace(app, permissions=less)
     story.world.installations[story.installation.id] = replace(story.installation, permissions=less)
-    await story.planned()
-    story.reacts("maya", "+1")
+    await story.approved()
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
     assert list(story.world.check_runs.values()) == []
     assert len(story.pulls()) == 1
@@ -157,10 +179,8 @@ async def test_an_app_that_may_not_create_check_runs(story: Story) -> None:
 
 @pytest.mark.long
 @pytest.mark.req("RC1")
-async def test_a_server_that_refuses_receipts(story: Story) -> None:
-    """The pull request comes all the same, and says why it has none."""
-    await story.planned()
-    story.reacts("maya", "+1")
+async def test_a_pull_request_without_a_receipt_says_why(story: Story) -> None:
+    await story.approved()
     bare = story.world.bare(story.world.repository(HOME))
     hook = bare.folder / "hooks" / "update"
     hook.parent.mkdir()
@@ -173,16 +193,19 @@ async def test_a_server_that_refuses_receipts(story: Story) -> None:
 
 @pytest.mark.long
 @pytest.mark.req("RC1", "RC5")
-async def test_what_github_says_of_an_amendment(story: Story, model: Model) -> None:
-    """A plan that one person approved outgrew itself, and two approved the amendment: GitHub's records say the same."""
-    story.person("ada").push(HOME, {CONFIGURATION: f"paths:\n  classes:\n    ownership: ['{FIXED}']\n"})
+async def test_the_receipt_of_an_amendment_says_what_github_says(story: Story, model: Model) -> None:
+    story.configure(f"paths:\n  classes:\n    ownership: ['{FIXED}']\n")
     model.scope = ("**",)
     await story.planned()
+    assert f"- Path classes: `ownership: {FIXED}`" in story.said("plan")[0]
     story.reacts("rita", "+1")
     story.reacts("maya", "+1")
     assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
     story.reacts("maya", "+1")
     story.reacts("will", "+1")
+    assert f"- `{FIXED}`" in story.said("plan")[1]
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    assert story.nothing_done()
     story.reacts("ada", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
     (pull,), (commit,) = story.pulls(), story.branches().values()
@@ -191,23 +214,9 @@ async def test_what_github_says_of_an_amendment(story: Story, model: Model) -> N
 
 
 @pytest.mark.long
-@pytest.mark.req("RC1", "RC5")
-async def test_what_github_says_of_a_plain_story(story: Story) -> None:
-    """Who asked, who approved and how, what was planned and changed: an independent reader finds the same."""
-    await story.planned()
-    story.says("maya", "@plangate approve")
-    assert (await story.rests(1)).stage is Stage.IN_REVIEW
-    (pull,), (commit,) = story.pulls(), story.branches().values()
-    receipt_is_true(story, pull)
-    receipt_is_remade(story, commit, await story.entries())
-
-
-@pytest.mark.long
 @pytest.mark.req("RC8")
-async def test_an_audit_of_a_story(story: Story) -> None:
-    """Everything that happened on the repository's threads, in order, with the cost that the thread tells."""
-    await story.planned()
-    story.reacts("maya", "+1")
+async def test_an_audit_lists_what_happened_with_the_cost_that_the_thread_tells(story: Story) -> None:
+    await story.approved()
     record = await story.rests(1)
     export = await read_audit(story.host.settings, HOME, datetime(2020, 1, 1, tzinfo=UTC))
     rows = export.rows

@@ -1,6 +1,8 @@
-"""What the bot sends in a whole story: held against GitHub's own schemas, and counted."""
+"""What the bot sends in a whole story, and while it waits: held against GitHub's own schemas, and counted (E2)."""
 
+import cProfile
 import json
+import pstats
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +16,7 @@ from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
 from bot.github import repository
 from bot.github.activity import fingerprints
+from bot.service.github_host import REST_SPAN
 from bot.service.reconcile import Reconciler, unreported_threads
 from bot.testing.github import conversation
 from bot.testing.github.code_changes import LineNote
@@ -71,9 +74,8 @@ async def taken(_: ThreadAddress, keys: frozenset[str]) -> None:
 @needs_schemas
 @pytest.mark.long
 @pytest.mark.req("N2", "E1")
-async def test_every_request_is_documented(story: Story) -> None:
-    """Path, parameters and body of every REST request, and every GraphQL query with its variables, are GitHub's own;
-    what changes something is in the matrix of effects."""
+async def test_every_request_of_a_long_story_is_githubs_own(story: Story) -> None:
+    """What changes something is in the matrix of effects."""
     graphql = pytest.importorskip("graphql")
     description = json.loads(_text("api.github.com.json"))
     schema = graphql.build_schema(_text("schema.graphql"), assume_valid=True)
@@ -204,62 +206,25 @@ async def read_on(story: Story, row: Callable[[str], None], marks: list[int]) ->
 
 
 def page(rows: dict[str, Cost]) -> str:
-    """Write the page."""
-    lines = "\n".join(f"| {name} | {cost.rest} | {cost.queries} | {cost.points} |" for name, cost in rows.items())
-    return f"""# What it asks of GitHub's limits
-
-Measured on the simulated GitHub (`tests/stories/github/test_requests.py`), with the points of GitHub's rule: the
-connections of a query divided by 100. A GitHub App may send 5,000 REST requests and use 5,000 points an hour, a job's
-own token 1,000 of each. Fetches and pushes of git count for neither.
-
-| what | REST requests | GraphQL queries | points |
-|---|---|---|---|
-{lines}
-
-Plans that wait are polled every 15 seconds: up to 100 of them take 240 points an hour, 1,000 take 2,400. A whole look
-at one that waits is taken when something happened to it, and else every 3 hours. Where nothing is new, the list of open
-threads takes one listing of refs by git for each repository, and no fetch.
-
-Longer work edits its progress comment more often: at most every 5 seconds in the first minute, every 20 later.
-A plan that takes more than 20 seconds has a progress comment too: one write when it begins, one when it ends, and at
-most one every 20 seconds between.
-
-What no webhook told is read every 5 minutes. With a thousand repositories where nothing moved that is 11 REST requests
-and 20 points; each one that moved adds 1 request, and 1 point for 20 issues or 2 for 10 pull requests. Where less than
-a fifth of the hour's points is left, reading waits: the rest belongs to the work.
-
-A scheduled run of the Action reads what moved in its repository within three days, since a job remembers no earlier
-reading and GitHub starts scheduled runs late, or not at all. Every 10 minutes, with 200 issues and 50 pull requests
-that moved within that time, that is about 130 points an hour; while nothing waits there is one such run a day.
-
-## Minutes of the Action
-
-A job bills at least a minute in a private repository. A month of a small one, with 60 issues, 60 pull requests, 60
-reviews of three comments, 300 comments, and 15 requests whose plans wait 8 hours on average, starts 183 jobs
-(`tests/action/test_month.py`): 113 for what people do, 30 daily runs, and 40 sweeps. Work with the model takes its own
-minutes on top. These start none: comments on other threads, edits, what bots do, reviews of other pull requests, and
-the sweep while nothing waits.
-
-The label `plangate: open` marks the open threads that the bot works on; what people say there starts a job. It takes
-one write for each thread, and one when the thread is closed. What starts no job is found by the daily run: a mention in
-an edit, in a comment inside a review of another pull request, or in a comment that ends with the bot's own hidden line.
-"""
+    """Return the page with a new table."""
+    table = "".join(f"| {name} | {cost.rest} | {cost.queries} | {cost.points} |\n" for name, cost in rows.items())
+    before, head, after = PAGE.read_text().partition("|---|---|---|---|\n")
+    return before + head + table + re.sub(r"\A(\|[^\n]*\n)*", "", after)
 
 
 def read(text: str) -> dict[str, Cost]:
-    """Read the page's rows back."""
     found = re.findall(r"^\| ([^|]+) \| (\d+) \| (\d+) \| (\d+) \|$", text, re.MULTILINE)
     return {name: Cost(*map(int, numbers)) for name, *numbers in found}
 
 
 @pytest.mark.long
 async def test_the_page_on_costs_is_current(story: Story, tmp_path: Path) -> None:
-    """docs/api-cost.md says what is measured, up to the progress comment's edits; a new page is printed and written."""
+    """Up to the progress comment's edits; a new page is printed and written."""
     rows = await measured(story)
     text = page(rows)
     sys.stdout.write(text)
     (tmp_path / "api-cost.md").write_text(text)
-    told = read(PAGE.read_text()) if PAGE.exists() else {}
+    told = read(PAGE.read_text())
     cure = f"cp {tmp_path / 'api-cost.md'} {PAGE}"
     assert told.keys() == rows.keys(), cure
     for name, now in rows.items():
@@ -269,3 +234,66 @@ async def test_the_page_on_costs_is_current(story: Story, tmp_path: Path) -> Non
     assert rows["a poll over 100 plans that wait"] == Cost(0, 1, 1)
     assert rows["a poll over 1,000 plans that wait"] == Cost(0, 10, 10)
     assert rows["a poll over one plan that waits"] == Cost(0, 1, 1)
+
+
+MOST_CALLS = 6_000
+"""Function calls of the event loop in one look at most: twice what was counted."""
+UPLOAD = f"POST /{HOME}.git/git-upload-pack"
+
+
+@pytest.mark.long
+@pytest.mark.req("E2", "W3")
+async def test_listing_threads_that_wait_costs_one_listing_of_refs_a_repository(story: Story) -> None:
+    await story.planned()
+    story.opens("will", title="Another")
+    await story.rests(2)
+    await story.host.open_threads()
+    await story.rests(1, 2)
+    before = len(story.github.requests)
+    opened = await story.host.open_threads()
+    asked = story.github.requests[before:]
+    assert len(opened) == 2
+    assert all(map(story.host.rests, opened))
+    assert [logged.name for logged in asked if ".git/" in logged.path].count(UPLOAD) == 1
+    assert [b"fetch" in logged.body for logged in asked if logged.name == UPLOAD] == [False]
+    assert cost_of(asked) == Cost(2, 0, 0)
+
+
+@pytest.mark.req("E2")
+async def test_a_look_at_mere_talk_costs_little(story: Story) -> None:
+    """Function calls are counted, because times depend on the machine."""
+    story.opens("will", "Just talk.")
+    await story.host.check_thread(story.address())
+    await story.host.check_thread(story.address())
+    before, calls = len(story.github.requests), cProfile.Profile()
+    with calls:
+        await story.host.check_thread(story.address())
+    asked = story.github.requests[before:]
+    assert [logged.name for logged in asked if ".git/" in logged.path] == [UPLOAD]
+    assert cost_of(asked) == Cost(2, 2, 2)
+    assert pstats.Stats(calls).total_calls < MOST_CALLS  # type: ignore[attr-defined]  # typeshed lacks it
+
+
+@pytest.mark.long
+@pytest.mark.req("E2", "W3", "PR3")
+async def test_a_push_a_word_and_time_end_the_rest_of_a_thread(story: Story) -> None:
+    await story.planned()
+    await story.host.open_threads()
+    await story.rests(1)
+
+    async def rests() -> bool:
+        (opened,) = await story.host.open_threads()
+        return story.host.rests(opened)
+
+    assert await rests()
+    story.person("maya").push(HOME, {"docs/new.md": "New.\n"})
+    assert not await rests()
+    await story.rests(1)
+    assert await rests()
+    story.says("will", "@plangate status")
+    await story.hears()
+    assert not await rests()
+    await story.rests(1)
+    assert await rests()
+    story.clock.advance(REST_SPAN.total_seconds())
+    assert not await rests()

@@ -21,7 +21,7 @@ from bot.testing.model.server import ScriptedModel
 from bot.testing.sample import FILES, TITLE
 from tests import forks
 from tests.stories.github.clocks import RealClock
-from tests.stories.github.ground import HOME, WISH, Model
+from tests.stories.github.ground import HOME, WISH, Model, addresses
 from tests.stories.ground import bare, until
 from tests.webhooks.set_up_ground import PUBLIC, Visitor, create_app
 
@@ -38,7 +38,7 @@ class Operator:
 
     github: SimulatedGitHub
     home: Path
-    model_url: str
+    api: ScriptedModel
     process: forks.Fork | None = None
     printed: list[str] = field(default_factory=list)
 
@@ -50,7 +50,6 @@ class Operator:
         return self.printed[-1]
 
     def launch(self) -> None:
-        """Start the service."""
         self.home.mkdir(exist_ok=True)
         with (self.home / "log").open("ab") as out:
             command, written = ("serve", "--port", "0"), out.fileno()
@@ -59,15 +58,11 @@ class Operator:
     def environment(self) -> dict[str, str]:
         return {
             **bare(self.home),
+            **addresses(self.github, self.api),
             "ANTHROPIC_API_KEY": "test",
-            "ANTHROPIC_BASE_URL": self.model_url,
             "PLANGATE_DATA_DIR": str(self.home / "data"),
             "PLANGATE_POLL_SECONDS": "0.2",
-            "PLANGATE_WRITE_PAUSE_SECONDS": "0",
             "PLANGATE_LOG": "json",
-            "GITHUB_API_URL": self.github.api_url,
-            "GITHUB_GRAPHQL_URL": self.github.graphql_url,
-            "GITHUB_SERVER_URL": self.github.server_url,
         }
 
     def log(self) -> str:
@@ -91,7 +86,7 @@ def operator(tmp_path: Path) -> Iterator[Operator]:
         github.world.add_repository(HOME, FILES)
         for login, role in {"ada": "admin", "will": "write"}.items():
             github.world.set_role(HOME, login, role)
-        made = Operator(github, tmp_path / "home", api.base_url)
+        made = Operator(github, tmp_path / "home", api)
         try:
             yield made
         finally:
@@ -149,10 +144,7 @@ def phone(operator: Operator, browser: Browser) -> Iterator[Phone]:
 
 
 def test_from_the_printed_address_to_a_plan(operator: Operator, phone: Phone) -> None:
-    """The App is made and installed, the same process goes on as the App, and the first mention gets a plan.
-
-    No address with a secret reaches another site, and no secret the log.
-    """
+    """No address with a secret reaches another site, and no secret the log."""
     github, printed = operator.github, operator.start()
     base = printed.partition("/setup")[0]
     github.webhooks.public_hosts[PUBLIC] = base
@@ -175,8 +167,7 @@ def test_from_the_printed_address_to_a_plan(operator: Operator, phone: Phone) ->
 
 
 @pytest.mark.long
-def test_killed_after_github_made_the_app(operator: Operator) -> None:
-    """The App's key is lost: the next start names the page where the App is left, and makes another one."""
+def test_the_start_after_a_kill_names_the_app_whose_key_is_lost(operator: Operator) -> None:
     github, printed = operator.github, operator.start()
     base = printed.partition("/setup")[0]
     visitor = Visitor(base)
@@ -198,8 +189,7 @@ def test_killed_after_github_made_the_app(operator: Operator) -> None:
     assert "PLANGATE_PRIVATE_KEY" in json.loads((operator.home / "data/github-app.json").read_text())
 
 
-def test_a_set_up_that_nobody_finishes(operator: Operator) -> None:
-    """It ends at a signal with exit code 0, and leaves nothing. Its token is not in the log's lines."""
+def test_a_set_up_that_nobody_finishes_leaves_nothing(operator: Operator) -> None:
     token = operator.start().partition("token=")[2]
     assert operator.end(signal.SIGTERM) == 0
     assert list((operator.home / "data").iterdir()) == []

@@ -29,14 +29,15 @@ from bot.testing.github.credentials import job_token
 from bot.testing.github.entities import Issue
 from bot.testing.github.world import ACTIONS_BOT
 from bot.testing.host import receive_webhooks
+from bot.testing.model.server import ScriptedModel
 from tests.action.ground import PERMISSIONS
 from tests.action.jobs import BOT, MAIN, SWEEP, loaded, started
 from tests.stories.github.clocks import QuickClock
-from tests.stories.github.ground import HOME, NEVER, Hub, Model
+from tests.stories.github.ground import HOME, NEVER, Hub, Model, addresses
+from tests.stories.github.runner import KEY
 from tests.stories.ground import bare
 
 EVENTS: Final = ("issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment")
-KEY: Final = "key-of-the-stories"
 DAILY, SELDOM = "23 4 * * *", "7 */3 * * *"
 
 
@@ -45,7 +46,7 @@ class WorkflowJobs(Hub):
     """A hub with the two workflows on it. Of the events that people cause, chance loses a share."""
 
     model: Model
-    base_url: str
+    api: ScriptedModel
     home: Path
     clock: QuickClock
     chance: random.Random = field(default_factory=random.Random)
@@ -94,16 +95,13 @@ class WorkflowJobs(Hub):
         await self._run(job, "schedule", payload)
 
     def made_pulls(self) -> list[Issue]:
-        """List the bot's own pull requests."""
         return [pull for pull in self.pulls() if pull.author == self.bot]
 
     async def stage(self, number: int) -> Stage:
-        """Return where a thread stands, by its journal."""
         given = Settings(api_key=Secret(KEY), data_dir=self.home / "reading")
         return fold_entries(await self.journal(given, number)).stage
 
     async def _run(self, name: str, event: str, payload: dict[str, Any]) -> None:
-        """Run one job to its end."""
         self.began.append(name)
         folder = self.home / f"{len(self.began):03d}-{name}"
         folder.mkdir(parents=True)
@@ -130,21 +128,16 @@ class WorkflowJobs(Hub):
         assert code == 0, runner.out
 
     def _environment(self, event: str, folder: Path, run: int) -> dict[str, str]:
-        github, home = self.github, self.world.repository(HOME)
-        token = job_token(self.world, home, PERMISSIONS).value
+        token = job_token(self.world, self.world.repository(HOME), PERMISSIONS).value
         return {
             **bare(folder),
+            **addresses(self.github, self.api),
             "GITHUB_EVENT_NAME": event,
             "GITHUB_EVENT_PATH": str(folder / "event.json"),
             "GITHUB_REPOSITORY": HOME,
             "GITHUB_RUN_ID": str(run),
-            "GITHUB_API_URL": github.api_url,
-            "GITHUB_GRAPHQL_URL": github.graphql_url,
-            "GITHUB_SERVER_URL": github.server_url,
-            "ANTHROPIC_BASE_URL": self.base_url,
             "INPUT_ANTHROPIC_API_KEY": KEY,
             "INPUT_GITHUB_TOKEN": token,
             "PLANGATE_JOB_TOKEN": token,
             "PLANGATE_DATA_DIR": str(folder / "data"),
-            "PLANGATE_WRITE_PAUSE_SECONDS": "0",
         }

@@ -1,6 +1,7 @@
-"""An independent reader: recomputes what a receipt states from what GitHub and git say, without the bot's code (RC5).
+"""What must be true in the end, however often the bot died: exactly one of everything, and a receipt that is true.
 
-It speaks GitHub's REST API and git, as an auditor would. What GitHub does not have, such as the journal's hash and the
+An independent reader recomputes what a receipt states from what GitHub and git say, without the bot's code (RC5). It
+speaks GitHub's REST API and git, as an auditor would. What GitHub does not have, such as the journal's hash and the
 time of observation, it leaves out.
 """
 
@@ -9,13 +10,89 @@ import hashlib
 import json
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from http.client import HTTPConnection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 from urllib.parse import urlsplit
+
+from bot.core import marker
+from bot.core.moves import Entry
+from bot.core.names import CommitId
+from bot.core.receipt import (
+    KEYS_FILE,
+    KEYS_REF,
+    RECEIPT_FILE,
+    Builder,
+    ReceiptSubject,
+    canonical_statement,
+    receipt_ref,
+    receipt_statement,
+)
+from bot.receipts.envelope import decode_keys, parse_envelope
+from bot.receipts.verdicts import CommitFacts, Trust, exit_code, verify_receipt
+from bot.testing.github import credentials
+from bot.testing.github.entities import Issue
+from tests.stories.github.ground import Hub
+
+READY: Final = "is ready for review"
+
+
+def is_ready(hub: Hub, number: int = 1) -> bool:
+    """Return whether a thread was told that its pull request is there."""
+    return any(READY in text for text in hub.said("tell", number))
+
+
+def exactly_one(hub: Hub, number: int = 1) -> None:
+    """Hold one plan comment, one branch, one pull request, one of each comment."""
+    assert len(hub.plans(number)) == 1
+    assert [READY in text for text in hub.said("tell", number)] == [True], hub.said("tell", number)
+    shown = [found for each in hub.comments(number) if (found := marker.parse(each.text.body))]
+    asks = [each.ask for each in shown if each.kind == "progress"]  # planning shows progress if it took long or waited
+    assert len(asks) == len(set(asks)) <= 2, hub.said("progress", number)
+    assert hub.said("waits", number) == []
+    assert len([name for name in hub.branches() if name.startswith(f"plangate/{number}-")]) == 1
+    (pull,) = pulls_for(hub, number)
+    assert hub.signs(hub.issue(number)) == ["eyes"]
+    receipt_is_true(hub, pull)
+
+
+def pulls_for(hub: Hub, number: int) -> list[Issue]:
+    """List the pull requests that close a thread."""
+    return [pull for pull in hub.pulls() if re.search(rf"Closes #{number}\b", pull.text.body)]
+
+
+def receipt_is_true(hub: Hub, pull: Issue) -> None:
+    """Hold that the receipt of a pull request states what an independent reader finds on GitHub (RC5)."""
+    token = credentials.personal_token(hub.world, "ada").value
+    reader = ReceiptReader(hub.github.api_url, hub.github.server_url, hub.repository, token)
+    assert reader.stated(pull.number) == reader.recompute(pull.number)
+
+
+def receipt_is_remade(hub: Hub, commit: str, journal: Sequence[Entry]) -> None:
+    """Hold that the journal alone gives the kept receipt of a commit again, byte for byte, whatever happened (RC5).
+
+    The receipt is valid, but that it may say what it lacks.
+    """
+    bare = hub.world.bare(hub.world.repository(hub.repository))
+    content = bare.run("show", f"{receipt_ref(commit)}:{RECEIPT_FILE}")
+    kept = parse_envelope(content)
+    said = kept.statement["predicate"]
+    place, builder = said["repository"], said["builder"]
+    tree = kept.statement["subject"][1]["digest"]["gitTree"]
+    paths = tuple(bare.text("diff-tree", "-r", "--no-commit-id", "--name-only", commit).split())
+    subject = ReceiptSubject(place["host"], place["id"], place["name"], said["branch"], CommitId(commit), tree, paths)
+    again = receipt_statement(journal, subject, Builder(builder["version"], builder["run"]))
+    assert canonical_statement(again) == kept.payload
+    parents, message = bare.text("log", "-1", "--format=%P%n%B", commit).split("\n", 1)
+    about = f"{place['host']}/{place['name']}"
+    facts = CommitFacts(commit, tree, tuple(parents.split()), paths, message, about)
+    trust = Trust(decode_keys(bare.run("show", f"{KEYS_REF}:{KEYS_FILE}")))
+    assert exit_code(verify_receipt(content, facts, trust, datetime.max.replace(tzinfo=UTC))) in {0, 26}
+
 
 _MARKER: Final = re.compile(r"<!-- plangate:1 plan \d+ \d+ ([0-9a-f]{64}) ")
 _MENTION: Final = "@plangate "
