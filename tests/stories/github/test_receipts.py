@@ -75,6 +75,7 @@ async def check_pull_request(story: Story, how: str) -> None:
     assert f" UTC, {how}.\n- Model: `claude-opus-5-5`. Cost: $" in pull.text.body
     assert pull.text.body.rstrip().endswith("Closes #1")
     assert story.said("tell") == [f"Pull request #{pull.number} is ready for review."]
+    receipt_is_true(story, pull)
     assert (len(story.plans()), len(story.said("progress")), len(story.said("waits"))) == (1, 1, 0)
 
 

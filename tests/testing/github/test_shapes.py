@@ -106,6 +106,7 @@ def threads(tour: Tour) -> None:
     for path, place in places:
         tour.go("POST", f"{path}/reactions", {"content": "eyes"}, **place)
         tour.go("POST", f"{path}/reactions", {"content": "eyes"}, **place)
+    tour.go("GET", f"{comment}/reactions", comment_id=made["id"])
     tour.go("GET", comment, comment_id=made["id"])
     rendered(tour, comment, made["id"])
     tour.go("PATCH", comment, {"body": "Hello again"}, comment_id=made["id"])

@@ -121,6 +121,10 @@ def create_label(call: ApiCall) -> RestAnswer:
     return RestAnswer(call.site.label(home, call.world.add_label(home, name)), 201)
 
 
+def list_reactions(call: ApiCall) -> RestAnswer:
+    return RestAnswer([reaction_json(call.site, each) for each in call.world.reactions_to(call.comment.node_id)])
+
+
 def react(subject: Callable[[ApiCall], Issue | Comment | ReviewComment]) -> Callable[[ApiCall], RestAnswer]:
     """Return the endpoint that adds a reaction: 201, or 200 if it already existed."""
 
@@ -239,6 +243,8 @@ ENDPOINTS = (
     Endpoint("DELETE", f"{THREAD}/labels/{{name:path}}", remove_label, WRITE, Role.TRIAGE),
     Endpoint("GET", "/repos/{owner}/{repo}/labels/{name}", get_label, READ),
     Endpoint("POST", "/repos/{owner}/{repo}/labels", create_label, WRITE, Role.WRITE),
+    # The stories' independent reader of receipts lists them, which the bot does not.
+    Endpoint("GET", f"{COMMENT}/reactions", list_reactions, READ),
     Endpoint("POST", f"{COMMENT}/reactions", react(lambda call: call.comment), WRITE),
     Endpoint("POST", f"{THREAD}/reactions", react(lambda call: call.issue), WRITE),
     Endpoint("POST", f"{LINE_COMMENT}/reactions", react(line_comment), WRITE),
