@@ -269,7 +269,7 @@ class Export:
     scope: tuple[str, ...] | None = None
     """The paths that the plan names: none may be ignored. None: what no commit would hold is left out, not refused."""
     unsafe: bool = False
-    """Whether git may look at submodules without a sandbox."""
+    """Whether git may examine submodules without a sandbox."""
     base: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Path -> mode and id in the base commit."""
     seconds: float = EXPORT_SECONDS

@@ -327,7 +327,7 @@ async def _read_state(place: RepositoryLocation, *, unsafe: bool) -> tuple[str, 
     answer = await _ask(place, status, unsafe=unsafe, check=False)
     if answer.code == 0:
         return _status(answer.out)
-    # A filter of the repository failed, such as one whose program the sandbox lacks: look without contents.
+    # A filter of the repository failed, such as one whose program the sandbox lacks: ask without contents.
     head = (
         (await _ask(place, ["rev-parse", "HEAD", "--symbolic-full-name", "HEAD"], unsafe=unsafe)).out.decode().split()
     )

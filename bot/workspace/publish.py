@@ -41,7 +41,7 @@ OVERLAP: Final = 1 << 14
 READ_AT_ONCE: Final = 8 << 20
 SHOWN: Final = 50
 _BINARY_BYTES: Final = 8_000
-"""Bytes in which git looks for a zero byte to tell binary from text."""
+"""Bytes in which git searches for a zero byte to tell binary from text."""
 
 Place = tuple[str, int, str]
 """Path, line, kind."""

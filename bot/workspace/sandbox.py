@@ -140,7 +140,7 @@ DENIED: Final = {
 }  # fmt: skip
 
 UNKNOWN: Final = {
-    "clone3": (435, 435),  # its flags are in memory, where no filter can look
+    "clone3": (435, 435),  # its flags are in memory, which no filter can read
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),

@@ -147,7 +147,7 @@ def packet(line: str) -> bytes:
 
 
 def peel_tags(bare: Bare, refs: Mapping[str, str]) -> dict[str, str] | None:
-    """Return what the refs to tags with a text lead to; None if git has to look into packs for many.
+    """Return what the refs to tags with a text lead to; None if git has to read packs for many.
 
     Git lets a branch lead to nothing but a commit.
     """

@@ -220,13 +220,13 @@ _GITHUB: Final = MappingProxyType(
         "github-production-user-asset-6210df.s3.amazonaws.com": _ANY,
     }
 )
-"""Where GitHub keeps attachments, and what their paths look like. The last one is where github.com redirects to."""
+"""Where GitHub keeps attachments, and the form of their paths. The last one is where github.com redirects to."""
 _OWN_SERVER: Final = re.compile(r"/(storage/user/\d+/files|user-attachments/assets)/[0-9a-f-]{36}(\?.*)?")
 """Attachments of a GitHub Enterprise Server (https://github.com/desktop/desktop/issues/16553)."""
 
 
 def attachment_hosts(server: str) -> Mapping[str, re.Pattern[str]]:
-    """Return the hosts of attachments on the GitHub server of that name, each with what their paths look like."""
+    """Return the hosts of attachments on the GitHub server of that name, each with the form of their paths."""
     if server == "github.com":
         return _GITHUB
     return {server: _OWN_SERVER, f"media.{server}": _ANY}

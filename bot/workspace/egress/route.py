@@ -140,10 +140,10 @@ def _refusal(text: str) -> Refused:
     return Refused("not a plain https address", where=quoted, fix="write https://name/path in lower-case ASCII")
 
 
-# Outgoing connections: look up a name once, check every address of the answer, and connect to a checked address (N1):
-# - A name that no list covers is never looked up: a query to a name server can carry data out as well.
+# Outgoing connections: resolve a name once, check every address of the answer, and connect to a checked address (N1):
+# - A name that no list covers is never resolved: a query to a name server can carry data out as well.
 # - One address that is not public rejects the whole answer: a server that returns such an address is not trusted.
-# - The connection goes to the address that was checked; nothing looks the name up again.
+# - The connection goes to the address that was checked; nothing resolves the name again.
 
 LOOKUP_SECONDS: Final = 5.0
 DIAL_SECONDS: Final = 10.0
@@ -203,7 +203,7 @@ class EgressRoute:
         raise Transient("the host does not answer", where=host, fix="try again later")
 
     async def _resolve_checked(self, host: str, port: int, hosts: Sequence[str]) -> Sequence[str]:
-        """Look up a name once and check every address of the answer; raises Refused."""
+        """Resolve a name once and check every address of the answer; raises Refused."""
         self._admit(host, port, hosts)
         try:
             async with asyncio.timeout(LOOKUP_SECONDS):
