@@ -121,15 +121,12 @@ def _decode(layout: _Layout, body: Mapping[str, Any], values: dict[str, Any]) ->
         if not inlined.present or inlined.present in body:
             values[inlined.name] = _decode(inline, body, {})
             inlined_keys |= inline.keys
-    rest = {}
-    for key, value in body.items():
-        field = layout.by_key.get(key)
-        if field is not None:
-            values[field.name] = value if field.read is None else field.read(value)
-        elif key not in inlined_keys:
-            rest[key] = value
+    for key, field in layout.by_key.items():
+        if key in body:
+            values[field.name] = body[key] if field.read is None else field.read(body[key])
     if layout.rest:
-        values[layout.rest] = rest
+        known = layout.by_key.keys() | inlined_keys
+        values[layout.rest] = {key: body[key] for key in body if key not in known}
     if not layout.required.keys() <= values.keys():
         missing = tuple(key for name, key in layout.required.items() if name not in values)
         raise MissingKeys(layout.record, missing)
