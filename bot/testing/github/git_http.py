@@ -67,7 +67,6 @@ def push_capabilities() -> bytes:
 
 
 def _advertise_nothing(service: str, environment: Mapping[str, str]) -> bytes:
-    """Return what a service advertises of an empty repository; all are configured like it."""
     with tempfile.TemporaryDirectory() as folder:
         empty = Bare(Path(folder) / "empty.git")
         empty.create("main")

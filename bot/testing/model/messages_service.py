@@ -219,7 +219,6 @@ class MessagesService:
 
 
 def parse_request(raw: bytes, headers: Mapping[str, str]) -> ModelRequest | ApiError:
-    """Return the request in a body, or the error if it is invalid. Any key is accepted."""
     if not headers.get("x-api-key") and not headers.get("authorization", "").startswith("Bearer "):
         return ApiError(401, "x-api-key header is required")
     if "anthropic-version" not in headers:

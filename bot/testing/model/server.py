@@ -199,7 +199,6 @@ class ScriptedModel:
 
     @property
     def refusals(self) -> tuple[ApiError, ...]:
-        """The errors for requests for messages that broke a rule, in order."""
         return tuple(self._refusals)
 
     @property

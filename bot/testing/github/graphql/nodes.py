@@ -340,7 +340,6 @@ class Nodes:
         return write(item)
 
     def require(self, home: entities.Repository, *permissions: str) -> None:
-        """Raise ApiError (403) if the caller's token has none of these permissions to read."""
         token = self.caller.token
         inside = token is not None and token.permissions is not None and within(self.world, token, home)
         if token is not None and inside and not any(grants(token, permission, "read") for permission in permissions):

@@ -50,7 +50,6 @@ _SOURCE = re.compile(r"(<img\b[^>]*?\bsrc=)([\"'])(.*?)\2", re.IGNORECASE | re.D
 
 
 def with_html(body: Any, accept: str) -> Any:
-    """Return an answer with `body_html` beside each text, if the media type asks for it."""
     if not any(form in accept for form in FORMATS):
         return body
     if isinstance(body, list):

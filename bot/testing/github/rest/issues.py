@@ -23,7 +23,6 @@ LINE_COMMENT = "/repos/{owner}/{repo}/pulls/comments/{comment_id:int}"
 
 
 def list_issues(call: ApiCall) -> RestAnswer:
-    """Return the threads, newest first. Pull requests count as issues here."""
     state, labels = call.query.get("state", "open"), set(filter(None, call.query.get("labels", "").split(",")))
     since = call.query.get("since")
     issues = [
