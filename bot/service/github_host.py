@@ -198,8 +198,7 @@ class Polling:
 # --- The host of the threads on GitHub: what checks them, and lists those that need a check --------------------------
 # One `GitHubHost` serves many threads, for the service, the Action, and `sweep`. Each check builds a context for one
 # thread from live facts, so nothing that is cached here can be stale. What is kept between checks (tokens, what git
-# last
-# saw) only saves time.
+# last saw) only saves time.
 
 AT_REST = frozenset({Stage.LISTENING, Stage.ANSWERED, Stage.DONE, Stage.REJECTED, Stage.IN_REVIEW})
 """Stages that only people can end. Such a thread is not checked until somebody speaks."""

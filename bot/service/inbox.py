@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 # --- An append-only file of deliveries: those that one process stored, and which of them checks have covered ---------
 # Each line is JSON: a delivery, or the guids of deliveries that were covered. Deliveries are synced before anybody
-# learns
-# that they are stored. What was covered is not synced: a delivery that reappears after a loss of power costs one
+# learns that they are stored. What was covered is not synced: a delivery that reappears after a loss of power costs one
 # check.
 #
 # One process at a time writes a file, and holds a lock on it. A process that dies may leave half a line, or lines that

@@ -34,11 +34,9 @@ from bot.service.github_host import GitHubHost, TrackedTask
 from bot.workflow.maintaining import journal_occurrence, offer_again, preview_occurrence, refuse_occurrence, track_task
 
 # --- Runs the scheduled tasks of a repository that are due: finds their tracking issues, and keeps them up to date
-# (MT10).
-# Any process may run a pass at any time, any number of times, because the journal of the task's tracking issue records
-# what was due and what was decided. A pass that finds nothing due reads the configuration, the journals, and the
-# issues'
-# texts.
+# (MT10). Any process may run a pass at any time, any number of times, because the journal of the task's tracking issue
+# records what was due and what was decided. A pass that finds nothing due reads the configuration, the journals, and
+# the issues' texts.
 
 _log: Final = logging.getLogger(__name__)
 
@@ -265,8 +263,7 @@ def _tracking_issue(number: ThreadNumber, state: ThreadState) -> TrackedTask:
 # --- Runs due tasks in all served repositories again and again, and reads only those that may have something to do
 # (MT10).
 # Rules
-# - A repository rests after a pass until GitHub lists a newer push or a newer change of an issue, or its next due
-#   time.
+# - A repository rests after a pass until GitHub lists a newer push or a newer change of an issue, or its next due time.
 # - Repositories are listed every ROUND. A round in between reads only those in which a task has become due.
 # - A repository with a change less than SETTLED ago does not rest: it may change again within the same second.
 # - The memory of this only saves requests. It holds for at most LONGEST_REST, and a new process begins without it.

@@ -112,9 +112,8 @@ def _read(descriptor: int) -> TurnRecord:
 # --- Turns that people say through the API: each is posted on its thread by the person's own token, never by the bot
 # Rules
 # - GitHub says who a token belongs to and what the person may see, at every request, by the person's own token. Only
-#   then
-#   the installation is asked what the person may do here. A "no" counts for a minute, and the number of them, and of
-#   questions without an answer, is limited for each person and in all (W1b); people who may speak are not affected.
+#   then the installation is asked what the person may do here. A "no" counts for a minute, and the number of them, and
+#   of questions without an answer, is limited for each person and in all (W1b); people who may speak are not affected.
 # - A person who may not see a repository learns nothing about it: the answer is the same as if it did not exist.
 # - The same idempotency key posts once, also after a death between the post and its record: then the person's comments
 #   are read first (E1).

@@ -152,8 +152,7 @@ def _environment() -> dict[str, str]:
 
 # --- Writes commits into a bare repository of ours without starting a process: loose objects, and refs as files ------
 # `git fast-import` would do the same, with two processes for each append to a journal. A file appears under its name
-# when
-# it is complete, so neither a killed process nor a full disk leaves half an object.
+# when it is complete, so neither a killed process nor a full disk leaves half an object.
 # https://git-scm.com/docs/gitrepository-layout
 # https://git-scm.com/book/en/v2/Git-Internals-Git-Objects
 

@@ -21,9 +21,8 @@ from bot.store.thread_refs import ThreadRefs
 
 # --- Receipts and their public keys on a git remote: one ref per commit, and one for the list of keys (RC4, RC5) -----
 # A receipt's ref is made once: the receipt of ours that is there first stays. Anybody who may push can put something
-# else
-# there, even before the commit that it is named for, so anything else is replaced. Each ref points to a commit without
-# parents that holds one file.
+# else there, even before the commit that it is named for, so anything else is replaced. Each ref points to a commit
+# without parents that holds one file.
 
 _log: Final = logging.getLogger(__name__)
 
@@ -95,8 +94,7 @@ class ReceiptRefs:
 
 
 # --- The accounts that logins in the configuration file name, looked up once for each version of the file (A7) -------
-# Anybody can register a login that its owner gave up. So the numeric id of each login is stored, sealed, when a
-# version
+# Anybody can register a login that its owner gave up. So the numeric id of each login is stored, sealed, when a version
 # of the file, by its git blob id, is seen first, on a ref of its own. A login without an account at that moment names
 # nobody as long as that version is in force.
 

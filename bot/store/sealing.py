@@ -22,10 +22,8 @@ from bot.ports import Entry
 # --- The state key: one secret, with a separate HKDF key for each purpose --------------------------------------------
 # No key is ever printed. Every repr omits the secret, and only `key_file` writes it.
 #
-# With another state key, what is stored cannot be read (`sealed.unseal` raises Unreadable), and no marker in an
-# earlier
-# comment counts. The thread gets one notice (`workflow/outbox/notices.py`), and nothing is planned, approved, or
-# pushed
+# With another state key, what is stored cannot be read (`sealed.unseal` raises Unreadable), and no marker in an earlier
+# comment counts. The thread gets one notice (`workflow/outbox/notices.py`), and nothing is planned, approved, or pushed
 # on it. With the old key back, it goes on.
 
 KEY_BYTES = 32
@@ -175,12 +173,10 @@ def unseal(sealed: bytes, key: bytes, where: str) -> bytes:
 
 
 # --- The lines of a journal: chained and authenticated. Pure (A4) ----------------------------------------------------
-# A line is one JSON object: ``{"n": from 1, "at": time, "kind": ..., body..., "prev": hex, "mac": hex}``. `prev` is
-# the
+# A line is one JSON object: ``{"n": from 1, "at": time, "kind": ..., body..., "prev": hex, "mac": hex}``. `prev` is the
 # SHA-256 of the previous line, 64 zeros for the first. `mac` is HMAC-SHA256 over repository, thread, and the line
-# without
-# its mac. So no line can be changed, moved, removed from the middle, or copied to another thread. A chain cannot show
-# that lines are missing at its END: only somebody who remembers a later position can detect a rollback.
+# without its mac. So no line can be changed, moved, removed from the middle, or copied to another thread. A chain
+# cannot show that lines are missing at its END: only somebody who remembers a later position can detect a rollback.
 
 RESERVED = frozenset({"n", "at", "kind", "prev", "mac"})
 _FIRST = "0" * 64

@@ -62,8 +62,7 @@ class BlobCache:
 # A thread's ref points to a chain of commits. Each commit adds files and changes none.
 #
 # Rules
-# - A push never forces, and names the commit that it expects at the remote, so the later of two writers is refused
-#   (E4,
+# - A push never forces, and names the commit that it expects at the remote, so the later of two writers is refused (E4,
 #   G3).
 # - A failed look-up means unknown, not absent: it raises.
 # - A push whose answer was lost is unknown too: it raises Transient, and the next check shows the outcome.

@@ -19,11 +19,9 @@ from bot.store.thread_refs import ThreadRefs, Tip
 
 # --- The local end of a thread's transcripts: one append-only file per session, safe if this process dies ------------
 # A line is ``<ordinal> <base64 of one sealed record>``. A record is what one append added, so lines that belong
-# together
-# are restored together or not at all. A line without its newline was torn by a crash and counts as never written. Once
-# `append` has returned, the operating system has the data: kill -9 cannot lose it. A power failure can. What must
-# survive
-# that is in the journal's ref (L9).
+# together are restored together or not at all. A line without its newline was torn by a crash and counts as never
+# written. Once `append` has returned, the operating system has the data: kill -9 cannot lose it. A power failure can.
+# What must survive that is in the journal's ref (L9).
 
 _SESSION = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,64}")
 _RECORD = re.compile(rb"([1-9][0-9]{0,7}) ([A-Za-z0-9+/]+={0,2})")
@@ -141,16 +139,13 @@ def _end_of_last_line(descriptor: int) -> int:
 
 
 # --- The transcripts of one thread: written at once to a local spool, pushed to the thread's ref by `save` (L8, L9)
-# In the ref, ``transcripts/<session>/<first>-<last>`` holds records of a session as the spool has them, each sealed
-# for
+# In the ref, ``transcripts/<session>/<first>-<last>`` holds records of a session as the spool has them, each sealed for
 # its thread, session, and ordinal. None can be changed, moved, or removed from the middle. If ref and spool differ
-# about
-# a session, the ref is right: another process continued from it and never saw what the spool holds.
+# about a session, the ref is right: another process continued from it and never saw what the spool holds.
 #
 # Beside them, ``work/<session>/<number>`` holds the work of a session as it was when kept, sealed. The highest number
 # counts. A held session is pushed only as far as its work was kept, both in one push, so a transcript is never newer
-# than
-# the tree that it describes.
+# than the tree that it describes.
 
 FOLDER = "transcripts"
 WORK = "work"

@@ -69,6 +69,17 @@ async def test_a_job_that_a_worker_fetched_as_it_ended_goes_back_at_once(cluster
 
 
 @pytest.mark.req("E3")
+@pytest.mark.parametrize("ends_at_steps", (True, False))
+async def test_what_a_process_gives_back_at_its_end_may_begin_at_once(cluster: Cluster, ends_at_steps: bool) -> None:
+    """Whether its sessions reach their next step in time, or are cut off."""
+    host = Host(hold=True, ends_at_steps=ends_at_steps)
+    await cluster.deliver(delivery(1))
+    async with cluster.queue(host):
+        await host.until(1)
+    assert (await fetched(cluster.store())).address == thread(1)
+
+
+@pytest.mark.req("E3")
 async def test_a_job_that_began_while_the_connection_broke_is_given_back_at_the_next_fetch(cluster: Cluster) -> None:
     store = await cluster.worker()
     await cluster.deliver(delivery(1), delivery(2))

@@ -405,6 +405,38 @@ async def test_no_installation_takes_every_slot_from_another(tmp_path: Path) -> 
         await work.finish_all(host)
 
 
+async def test_installations_take_turns_whatever_each_had_before(tmp_path: Path) -> None:
+    """An installation that is new does not get all the turns that another one had in its life."""
+    host = Host()
+    async with working(tmp_path, host, looks=1) as work:
+        await work.wake(*range(1, 6))
+        host.hold = True
+        await work.wake(9, 11, 12, *[replace(thread(number), installation=8) for number in (21, 22, 23)])
+        await work.finish_all(host)
+    assert host.numbers()[5:] == [9, 21, 11, 22, 12, 23]
+
+
+async def test_an_installation_that_has_no_session_yet_is_left_room_for_some(tmp_path: Path) -> None:
+    host = Host(hold=True, sessions=(1, 2, 3))
+    async with working(tmp_path, host, looks=4, sessions=3) as work:
+        await work.wake(replace(thread(9), installation=8), 1, 2, 3)
+        assert (host.numbers(), host.numbers("queued")) == ([9, 1, 2], [3])
+
+
+async def test_a_thread_that_waits_is_not_read_while_github_fails_for_its_installation(tmp_path: Path) -> None:
+    host = Host(hold=True)
+    async with working(tmp_path, host, looks=3) as work:
+        await work.wake(1, 2, 3)
+        for number in (1, 2, 3):
+            host.finish(number, Transient("GitHub failed"))
+        await settle()
+        work.clock.turn(30)  # one of them is the probe
+        await settle()
+        await work.wake(*[number for number in (1, 2, 3) if host.under_way()[0].address.number == number])
+        assert len(host.under_way()) == 1
+        assert host.numbers("listen") == []
+
+
 def test_a_lone_installation_uses_every_slot() -> None:
     """The share is kept for others only once there are others."""
     shares = FairShares(8)

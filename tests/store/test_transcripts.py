@@ -1,5 +1,7 @@
-"""Spooled transcripts: what a crash, a lost disk, a second process and an attacker can and cannot do to them."""
+"""Transcripts in git refs: what is saved is read whole, in its place, also beside the session that writes."""
 
+import base64
+import random
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +16,7 @@ from bot.ports import Clock
 from bot.store.git_journal import GitJournal
 from bot.store.sealing import StateKey
 from bot.store.thread_refs import ThreadRefs
-from bot.store.transcripts import SpooledTranscripts
+from bot.store.transcripts import SpooledTranscripts, read_spool_file
 from tests import forks
 from tests.store.conftest import Repository
 
@@ -386,3 +388,93 @@ async def test_the_journal_rides_on_nothing_that_was_overtaken(
     with pytest.raises(Conflict):
         await journal.append(ONE, 0, [("executed", {})])
     assert await journal.read(ONE) == ()
+
+
+async def test_reading_beside_the_session(open_on: Open, tmp_path: Path) -> None:
+    """A reader sees what is on this disk and in the ref, lists every session, and changes neither."""
+    writer, reader = open_on("a"), open_on("a")
+    writer.append(S, [line("one")])
+    assert [each.body["text"] for each in reader.peek(S)] == ["one"]
+    await writer.save()
+    writer.append(S, [line("two")])
+    writer.append(SessionId("s-2"), [line("other")])
+    before = spool_file(tmp_path).read_bytes()
+    assert [each.body["text"] for each in open_on("a").peek(S)] == ["one", "two"]
+    assert open_on("a").sessions() == (S, SessionId("s-2"))
+    assert open_on("b").sessions() == (S,)
+    assert [each.body["text"] for each in open_on("b").peek(S)] == ["one"]
+    assert open_on("b").peek(SessionId("none")) == ()
+    assert spool_file(tmp_path).read_bytes() == before
+    writer.append(S, [line("three")])
+    with pytest.raises(Refused):
+        open_on("a").peek(SessionId("../s-1"))
+
+
+async def test_reading_what_was_overtaken(open_on: Open, tmp_path: Path) -> None:
+    """Where ref and disk differ the ref is shown; the running session still learns of it by itself."""
+    old = open_on("a")
+    old.append(S, [line("one")])
+    await old.save()
+    new = open_on("b")
+    new.load(S)
+    new.append(S, [line("two")])
+    await new.save()
+    old.append(S, [line("two, by the old one")])
+    old.append(S, [line("three, by the old one")])
+    before = spool_file(tmp_path).read_bytes()
+    assert [each.body["text"] for each in open_on("a").peek(S)] == ["one", "two"]
+    assert spool_file(tmp_path).read_bytes() == before
+    with pytest.raises(Conflict):
+        await old.save()
+
+
+async def test_a_record_that_is_missing(open_on: Open, tmp_path: Path) -> None:
+    """A reader sees the lines before it."""
+    writer = open_on("a")
+    for words in ("one", "two", "three"):
+        writer.append(S, [line(words)])
+    first, _, third = spool_file(tmp_path).read_bytes().splitlines(keepends=True)
+    spool_file(tmp_path).write_bytes(first + third)
+    assert [each.body["text"] for each in open_on("a").peek(S)] == ["one"]
+
+
+@pytest.mark.long
+@pytest.mark.req("K9", "L9")
+async def test_a_line_with_pictures(
+    refs_on: Callable[[str], ThreadRefs], repository: Repository, tmp_path: Path
+) -> None:
+    """The most that a session is shown, 8 MB of base64, is stored in one file, and another machine goes on from it."""
+
+    def machine(name: str) -> SpooledTranscripts:
+        key, spool = StateKey(b"k" * 32), tmp_path / name / "spool"
+        return SpooledTranscripts(refs_on(name), RepositoryId(9), ThreadNumber(1), key=key, spool=spool)
+
+    session, data = SessionId("s-1"), base64.b64encode(random.Random(1).randbytes(6_000_000)).decode()
+    transcripts = machine("a")
+    transcripts.append(session, [Line(LineKind.NOTE, datetime(2026, 11, 20, tzinfo=UTC), {"data": data})])
+    await transcripts.save()
+    assert max(map(len, repository.files().values())) < 8_100_000
+    (line,) = machine("b").load(session)
+    assert line.body == {"data": data}
+
+
+@pytest.mark.req("L9")
+async def test_sessions_of_a_thread_that_is_no_more_are_set_aside(open_on: Open, tmp_path: Path) -> None:
+    """They are neither read nor pushed, and kept: each time under another name, and readable there."""
+    for text in ("old", "older"):
+        gone = open_on("a")
+        gone.append(S, [line(text)])
+        gone.set_aside()
+        assert texts(gone) == []
+    transcripts = open_on("a")
+    transcripts.append(S, [line("new")])
+    await transcripts.save()
+    assert texts(open_on("b")) == ["new"]
+    kept = [spool_file(tmp_path).parent.with_name(f"1.aside-{number}") / S for number in (1, 2)]
+    assert [read_spool_file(file, KEY)[0].body["text"] for file in kept] == ["old", "older"]
+
+
+def test_nothing_to_set_aside(open_on: Open, tmp_path: Path) -> None:
+    """A thread that was never here leaves no trace."""
+    open_on("a").set_aside()
+    assert not (tmp_path / "a" / "spool").exists()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # Rules of the files in `sql/`
 # - `plangate migrate` runs before the new release starts. Every file must work with the workers of the release before,
 #   so that old and new ones run side by side: add tables, columns with defaults, and functions with a new name.
-#   tests/store/test_migration_rules.py refuses statements that take something away.
+#   tests/store/test_migrations.py refuses statements that take something away.
 # - What only the new release allows (dropping, renaming) has ``_post_`` in its file's name, and is applied by
 #   `plangate migrate --finish` once the last old worker has ended. A new database has no old workers.
 # - Each file is applied once, in a transaction of its own; one process migrates at a time.

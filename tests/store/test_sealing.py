@@ -1,4 +1,4 @@
-"""The state key: one key for each purpose, never printed, and a key file that is made once."""
+"""Keys and sealed files: they open in their place with their key, as they were, and no other way."""
 
 import stat
 import subprocess
@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.core.errors import Misconfigured
-from bot.store.sealing import StateKey, key_file
+from bot.core.errors import Misconfigured, Refused
+from bot.core.names import RepositoryId, ThreadNumber
+from bot.store.sealing import StateKey, key_file, place, seal, unseal
 
 
 def test_derived_keys() -> None:
@@ -128,3 +129,49 @@ def test_not_a_key(tmp_path: Path, text: str) -> None:
     with pytest.raises(Misconfigured, match="does not hold a key"):
         key_file(file)
     assert file.read_text() == text
+
+
+KEY = b"k" * 32
+WHERE = place(RepositoryId(7), ThreadNumber(5), "journal/00000001")
+
+
+@pytest.mark.parametrize("content", (b"", b"a line", bytes(range(256)) * 5000), ids=("empty", "text", "binary"))
+def test_there_and_back(content: bytes) -> None:
+    """What was sealed opens as it was."""
+    assert unseal(seal(content, KEY, WHERE), KEY, WHERE) == content
+
+
+@pytest.mark.req("L9")
+def test_says_nothing() -> None:
+    """A sealed file holds nothing of its content, and sealing twice gives different bytes."""
+    first, second = seal(b"the secret plan", KEY, WHERE), seal(b"the secret plan", KEY, WHERE)
+    assert first != second
+    assert b"secret" not in first
+    assert (first[0], len(first[1:13]), first[1:13] != second[1:13]) == (1, 12, True)
+
+
+@pytest.mark.req("A4")
+@pytest.mark.parametrize(
+    ("key", "where"),
+    (
+        (b"K" * 32, WHERE),
+        (KEY, place(RepositoryId(8), ThreadNumber(5), "journal/00000001")),
+        (KEY, place(RepositoryId(7), ThreadNumber(6), "journal/00000001")),
+        (KEY, place(RepositoryId(7), ThreadNumber(5), "journal/00000002")),
+    ),
+    ids=("key", "repository", "thread", "file"),
+)
+def test_another(key: bytes, where: str) -> None:
+    """Another key, repository, thread or file name is Refused."""
+    with pytest.raises(Refused):
+        unseal(seal(b"content", KEY, WHERE), key, where)
+
+
+@pytest.mark.req("A4")
+def test_every_byte_counts() -> None:
+    """A file with any one byte changed, or cut anywhere, is Refused."""
+    sealed = seal(b"content", KEY, WHERE)
+    changed = [sealed[:at] + bytes([sealed[at] ^ 1]) + sealed[at + 1 :] for at in range(len(sealed))]
+    for spoiled in (*changed, *(sealed[:end] for end in range(len(sealed)))):
+        with pytest.raises(Refused):
+            unseal(spoiled, KEY, WHERE)
