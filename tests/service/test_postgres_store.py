@@ -433,3 +433,22 @@ async def test_the_schema_moves_on_while_an_old_worker_runs(cluster: Cluster) ->
             await soon(lambda: 5 in {*old.numbers(), *restarted.numbers()})
             await settled(third)
     assert sorted(old.numbers() + new.numbers() + restarted.numbers()) == [1, 2, 3, 4, 5]
+
+
+async def test_a_thread_keeps_its_place_installation_and_news_until_somebody_has_read_them(cluster: Cluster) -> None:
+    """Its place in the line for sessions outlives other checks, which come first; a wake may name no installation; and
+    what was told is told until it was read."""
+    store = await cluster.worker()
+    for number in (1, 2):
+        await store.wake([thread(number)])
+        job = await fetched(store)
+        job.waits_for_session = True
+        await store.finish(job)
+    await store.wake([replace(thread(1), installation=None, told="comment-5")])
+    assert await store.fetch(Task.SESSION, (8,)) is not None, "thread 2: a check of thread 1 comes first"
+    job = await fetched(store)
+    assert job.address is not None
+    assert (job.address, job.address.told) == (thread(1), "comment-5")
+    await store.wake([replace(thread(1), told="comment-6")])
+    await store.finish(job)
+    assert ((await fetched(store)).address or thread(0)).told == "comment-6"
