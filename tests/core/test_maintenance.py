@@ -42,9 +42,9 @@ FINDING = TaskFinding("requests", "Update requests to 3.0", ("requirements.txt",
 
 
 def test_a_changed_task_has_another_digest() -> None:
-    changes = ({"prompt": "x"}, {"paths": ["a"]}, {"approval": "standing"})
+    changes = ({"prompt": "x"}, {"paths": ["a"]}, {"approval": "standing"}, {"labels": ["a"]}, {"limit": 2})
     changed = [TASK.model_copy(update=change) for change in changes]
-    assert len({TASK.digest, *(task.digest for task in changed)}) == 4
+    assert len({TASK.digest, *(task.digest for task in changed)}) == 6
     assert TASK.digest == "0d0e8bad21f30d6d5f30b84f51a4eca04ebb1d79c04446a3a35385f8f0497504"
 
 

@@ -174,3 +174,11 @@ def test_irregular_looks(expression: str, zone: str, start: datetime, minutes: l
 def test_a_task_that_was_off_for_years() -> None:
     due = Schedule.of("* * * * *", "UTC").due(datetime(2020, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 12, tzinfo=UTC))
     assert due == Due(datetime(2026, 1, 1, 12, tzinfo=UTC), MOST_MISSED)
+
+
+@pytest.mark.req("MT1")
+@every_row(("minutes", "missed"), ((MOST_MISSED, MOST_MISSED - 1), (MOST_MISSED + 1, MOST_MISSED)))
+def test_missed_times_are_counted_up_to_a_number(minutes: int, missed: int) -> None:
+    since = datetime(2026, 1, 1, tzinfo=UTC)
+    now = since + timedelta(minutes=minutes)
+    assert Schedule.of("* * * * *", "UTC").due(since, now) == Due(now, missed)
