@@ -199,7 +199,7 @@ class Workspace(Protocol):
 class ThreadFence(Protocol):
     """Keeps a process from posting on a thread that another process has taken over (E4)."""
 
-    async def check(self) -> None:
+    async def raise_if_moved(self) -> None:
         """Raise Conflict if another process moved the thread or took it over since this process's newest entry."""
 
     async def check_run(self) -> None:

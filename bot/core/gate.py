@@ -41,7 +41,7 @@ class Stage(StrEnum):
 
 
 class Effect(StrEnum):
-    """What entering a stage requires. The file of the same name in bot/workflow performs it."""
+    """What entering a stage requires. `VERBS` in bot/workflow/engine.py names the function that performs it."""
 
     PLANNING = "planning"
     PROPOSING = "proposing"

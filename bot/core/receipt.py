@@ -123,7 +123,7 @@ def _predicate(
 
     `last` is the entry of the finished work, and `events` are those since the pull request before it, with their times.
     """
-    plan, work, approvals = state.plan.current, state.work.current, state.approval.in_force
+    plan, work, approvals = state.plan.current, state.work.current, state.approval.of_current_plan
     missing = _missing(approvals, state)
     return {
         "attester": ATTESTER,

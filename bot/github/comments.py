@@ -142,7 +142,7 @@ class Comments:
 
         Raises Conflict if another process has taken over the thread, and Transient if the comment is gone.
         """
-        await self.fence.check()
+        await self.fence.raise_if_moved()
         comment = (await self.client.graphql(_COMMENT, {"id": node}, partial=True))["node"]
         if not comment:
             raise Transient("the comment of the plan is gone", where=node, fix="try again")
@@ -191,7 +191,7 @@ class Comments:
         is deleted, even if the caller is cancelled: a worker that was paused learns at about the same time that its
         thread was taken over, and drops its work.
         """
-        await self.fence.check()
+        await self.fence.raise_if_moved()
         return await _complete(self._post(kind, ask, text, digest=digest))
 
     async def _post(self, kind: str, ask: int, text: str, *, digest: str) -> Posted:

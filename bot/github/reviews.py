@@ -50,7 +50,7 @@ class Replies:
         async def is_answered() -> bool:
             return root in self._answered_threads(await self._listed_replies(), ask, digest)
 
-        await self.comments.fence.check()
+        await self.comments.fence.raise_if_moved()
         await self.comments.client.post_once(f"{self._path}/{root}/replies", {"body": text}, is_answered)
 
     async def _listed_replies(self) -> list[Json]:
@@ -134,7 +134,7 @@ class Reviews:
     async def _create(self, review: Review, ask: int) -> None:
         """Create the review. Raises OutcomeUnknown if the response was lost and the review does not appear."""
         body = await self._request(review, ask)
-        await self.comments.fence.check()
+        await self.comments.fence.raise_if_moved()
         client = self.comments.client
         await client.post_once(self._path, client.redactor.redact_json(body), partial(self._is_posted, review, ask))
 

@@ -139,7 +139,7 @@ class IssueOperations:
             return IssueOperationResult(DONE, now.digest) if was_done else IssueOperationResult(SKIPPED, seen)
         if now.after(operation) == now:
             return IssueOperationResult("nothing to do: it is so already", seen)
-        await self.fence.check()
+        await self.fence.raise_if_moved()
         try:
             await self._perform(operation, name)
         except Refused as error:

@@ -1,1 +1,1 @@
-"""What only a process that serves many threads needs: connections, polling, reconciling, the queue, its clock."""
+"""What only a process that serves many threads needs: connections, polling, reconciling, queue, periodic work."""

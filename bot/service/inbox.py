@@ -1,4 +1,4 @@
-"""The inbox: every delivery that was answered with 202 is in a file here until a look has covered it (W2)."""
+"""The inbox: every delivery that was answered with 202 is in a file here until a check has covered it (W2)."""
 
 import asyncio
 import fcntl
@@ -208,7 +208,7 @@ def _reader() -> "TypeAdapter[Delivery]":
 
 
 # --- The inbox: every delivery that was answered with 202 is in a file here until a check has covered it (W2) --------
-# Each process appends to a file of its own (bot/service/inbox.py), so that all deliveries that arrive together
+# Each process appends to a file of its own, so that all deliveries that arrive together
 # cost one write and one sync. A worker continues the files that dead processes left.
 
 Result = TypeVar("Result")

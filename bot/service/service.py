@@ -38,7 +38,7 @@ class PeriodicWork:
     """Reads what no webhook reported."""
     maintain: Maintain | None = None
     """Runs the scheduled tasks that are due (MT10)."""
-    check: Maintain | None = None
+    find_red_checks: Maintain | None = None
     """Reads red checks of the bot's pull requests (MT9)."""
 
 
@@ -122,7 +122,7 @@ class Service:
             missed=self.missed,
             missed_seconds=settings.github.reconcile_seconds,
             maintain=periodic.maintain,
-            check=periodic.check,
+            find_red_checks=periodic.find_red_checks,
         )
 
 

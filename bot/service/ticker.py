@@ -48,7 +48,7 @@ class Ticker:
     missed_seconds: float = RECONCILE_SECONDS
     maintain: Maintain | None = None
     """None where this process runs no scheduled tasks."""
-    check: Maintain | None = None
+    find_red_checks: Maintain | None = None
     """None where this process looks for no red checks."""
     github: str = "unknown"
     """Result of the latest request to GitHub: unknown, ok, or failing."""
@@ -73,8 +73,8 @@ class Ticker:
             yield REDELIVER_SECONDS, "redeliver", self.missed.redeliver
         if self.maintain is not None:
             yield MAINTAIN_SECONDS, "maintenance", partial(self._wake_what_has_work, self.maintain)
-        if self.check is not None:
-            yield CHECK_SECONDS, "checks", partial(self._wake_what_has_work, self.check)
+        if self.find_red_checks is not None:
+            yield CHECK_SECONDS, "checks", partial(self._wake_what_has_work, self.find_red_checks)
 
     async def _repeat(self, seconds: float, what: str, action: Action) -> None:
         """Begin an action every `seconds` seconds. The pause after a long action is shorter."""

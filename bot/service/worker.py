@@ -33,7 +33,7 @@ from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.github_host import GitHubHost
 from bot.service.health import AdmittedCheck, InstallationBreakers, InstallationUnavailable
-from bot.service.queue.queue_port import Job, JobStore, Task, end_tasks
+from bot.service.queue.queue_port import Job, JobKind, JobStore, end_tasks
 from bot.service.slots import FairShares, Installation
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
@@ -69,7 +69,7 @@ class Worker:
     exit_code: int = 0
     """Exit code of the latest check that failed for good."""
     breakers: InstallationBreakers = field(init=False)
-    _slots: dict[Task, FairShares] = field(init=False)
+    _slots: dict[JobKind, FairShares] = field(init=False)
     _runs: dict[Job, "asyncio.Task[None]"] = field(init=False, default_factory=dict)
     _has_ended: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     """Set when a job has ended."""
@@ -77,8 +77,8 @@ class Worker:
 
     def __post_init__(self) -> None:
         looks, sessions = self.limits.looks, self.limits.sessions
-        slots = {Task.CHECK: looks, Task.SESSION: sessions, Task.READ: EARLY * looks}
-        self._slots = {task: FairShares(count) for task, count in slots.items()}
+        slots = {JobKind.CHECK: looks, JobKind.SESSION: sessions, JobKind.READ: EARLY * looks}
+        self._slots = {kind: FairShares(count) for kind, count in slots.items()}
         self.breakers = InstallationBreakers(self.clock)
 
     @asynccontextmanager
@@ -139,29 +139,33 @@ class Worker:
         while not self._ends:
             self.store.news.clear()
             try:
-                for task in (Task.SESSION, Task.CHECK, Task.READ):  # no check overtakes who waits for a session
-                    await self._begin_available(task)
+                for kind in (
+                    JobKind.SESSION,
+                    JobKind.CHECK,
+                    JobKind.READ,
+                ):  # no check overtakes who waits for a session
+                    await self._begin_available(kind)
             except Exception as error:  # noqa: BLE001 - the outermost shell: the next fetch tries again
                 failure("queue", error)
-            self.host.hold_sessions(held=self._slots[Task.CHECK].are_full)
+            self.host.hold_sessions(held=self._slots[JobKind.CHECK].are_full)
             await self._wait_for_news()
 
-    async def _begin_available(self, task: Task) -> None:
-        slots = self._slots[task]
+    async def _begin_available(self, kind: JobKind) -> None:
+        slots = self._slots[kind]
         while not (self._ends or slots.are_full):
-            job = await self.store.fetch(task, self._installations_to_skip(task))
+            job = await self.store.fetch(kind, self._installations_to_skip(kind))
             if job is None:
                 break
             slots.occupy(_installation(job))
-            self._slots[Task.SESSION].meet(_installation(job))
-            job.has_session = task is Task.SESSION
+            self._slots[JobKind.SESSION].meet(_installation(job))
+            job.has_session = kind is JobKind.SESSION
             self._runs[job] = running = asyncio.create_task(self._carry_out(job))
             running.add_done_callback(partial(self._end_run, job))
 
-    def _installations_to_skip(self, task: Task) -> Collection[Installation]:
+    def _installations_to_skip(self, kind: JobKind) -> Collection[Installation]:
         """Return the installations of which no job may begin now. GitHub takes no sign of one that it fails for."""
-        served = self._slots[task].served
-        return served | self.breakers.open_installations if task is Task.READ else served
+        served = self._slots[kind].served
+        return served | self.breakers.open_installations if kind is JobKind.READ else served
 
     async def _wait_for_news(self) -> None:
         waits = [asyncio.create_task(wait) for wait in (self.store.news.wait(), self.clock.sleep(self.poll_seconds))]
@@ -197,21 +201,21 @@ class Worker:
             facts |= await self._perform(job)
         except Exception as error:  # noqa: BLE001 - the outermost shell: one thread's bug must not stop another
             return self._record_failure(job, error, facts)
-        say(job.task, **facts, seconds=round(self.clock.monotonic() - began, 1))
+        say(job.kind, **facts, seconds=round(self.clock.monotonic() - began, 1))
         return None
 
     def _record_failure(self, job: Job, error: Exception, facts: dict[str, Any]) -> float | None:
         """Log a failure. Return after how many seconds to try again, or None."""
-        is_passing = isinstance(error, PASSING) and job.task is not Task.READ
+        is_passing = isinstance(error, PASSING) and job.kind is not JobKind.READ
         if is_passing and self._ends:
             return 0.0
         if is_passing and job.attempts + 1 < self.attempts:
             pause = min(FIRST_WAIT * 2.0 ** min(job.attempts, 20), LONGEST_WAIT)
             if not isinstance(error, InstallationUnavailable):  # the breaker itself said so, once
-                failure(job.task, error, **facts, attempt=job.attempts + 1, again_in=pause)
+                failure(job.kind, error, **facts, attempt=job.attempts + 1, again_in=pause)
             return pause
-        failure(job.task, error, **facts)
-        if job.task is not Task.READ:
+        failure(job.kind, error, **facts)
+        if job.kind is not JobKind.READ:
             self.exit_code = error.exit_code if isinstance(error, PlangateError) else Broken.exit_code
         return math.inf if is_passing else None
 
@@ -222,7 +226,7 @@ class Worker:
             return {"open": await self.wake_all()}
         if address.installation is None:  # a repository's own webhook names none
             address = replace(address, installation=await self.host.installation(address))
-        if job.task is Task.READ:
+        if job.kind is JobKind.READ:
             state = await self.host.read_comments(address)
         else:
             with self.breakers.attempt(address) as attempt:
@@ -233,9 +237,9 @@ class Worker:
     def _begin_session(self, job: Job, attempt: AdmittedCheck) -> bool:
         """Return whether a check may run a session now: it then leaves its check slot."""
         attempt.record_answer()
-        installation, sessions = _installation(job), self._slots[Task.SESSION]
+        installation, sessions = _installation(job), self._slots[JobKind.SESSION]
         if not job.has_session and sessions.has_room(installation):
-            self._slots[Task.CHECK].give_back(installation)
+            self._slots[JobKind.CHECK].give_back(installation)
             sessions.occupy(installation)
             job.has_session = True
             self.store.news.set()
@@ -274,5 +278,5 @@ def _installation(job: Job) -> Installation:
     return job.address.installation if job.address else None
 
 
-def _slot_of(job: Job) -> Task:
-    return Task.SESSION if job.has_session else job.task
+def _slot_of(job: Job) -> JobKind:
+    return JobKind.SESSION if job.has_session else job.kind

@@ -168,7 +168,7 @@ async def _claim_push(run: ThreadRun, work: PushedWork, *, shared: bool) -> None
     """
     if shared and run.state.work.pushing != work:
         await run.beside().note(Pushing(digest=run.state.plan.current.digest, made=work))
-    await run.journal.check()
+    await run.journal.raise_if_moved()
 
 
 async def _earlier_push(run: ThreadRun) -> PushedWork | None:

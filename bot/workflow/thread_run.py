@@ -57,8 +57,8 @@ class ThreadJournal:
     """The journal of one thread as one check reads and writes it, and the fence of that check (E4).
 
     A check that begins to work on a thread journals that first (`ThreadRun.take_over`). Everything that creates a
-    comment, a review, or a reply, and every push, calls `check` just before. So if two processes work on one thread,
-    only the one that took it over last posts.
+    comment, a review, or a reply, and every push, calls `raise_if_moved` just before. So if two processes work on one
+    thread, only the one that took it over last posts.
     """
 
     port: Journal
@@ -92,7 +92,7 @@ class ThreadJournal:
             self.held = written
         return written
 
-    async def check(self) -> None:
+    async def raise_if_moved(self) -> None:
         """Raise Conflict if another process moved the thread or took it over since this check's newest entry."""
         if self.held is not None and await self.has_moved(self.held):
             raise self._taken_over_error()

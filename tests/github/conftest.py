@@ -34,7 +34,7 @@ ROLES = {"ada": "admin", "mia": "maintain", "will": "write", "tom": "triage", "r
 class NoFence:
     """The ThreadFence port for a thread that no other process works on."""
 
-    async def check(self) -> None:
+    async def raise_if_moved(self) -> None:
         """Do nothing."""
 
     async def check_run(self) -> None:

@@ -110,7 +110,7 @@ def posted_between(ground: Ground, thread: int, kind: str) -> Comments:
     other = Comments(*beside, no_fence)  # type: ignore[arg-type]  # a number is as good
 
     class Overtaken(NoFence):
-        async def check(self) -> None:
+        async def raise_if_moved(self) -> None:
             await other.put(kind, 1, "Done.")
 
     posts = f"POST /repos/{HOME}/issues/{thread}/comments"

@@ -12,7 +12,7 @@ from bot.service.inbox import Delivery
 from bot.service.queue.heartbeat import Pace
 from bot.service.queue.postgres_store import PostgresStore
 from bot.service.queue.queue import Queue
-from bot.service.queue.queue_port import Job, Outcome, Task
+from bot.service.queue.queue_port import Job, JobKind, Outcome
 from bot.service.worker import Worker
 from bot.store.postgres.database import Database
 from tests import forks
@@ -72,9 +72,9 @@ class Process:
         return (await asyncio.to_thread(self.lines.readline)).strip()
 
 
-async def fetched(store: PostgresStore, *tasks: Task) -> Job:
+async def fetched(store: PostgresStore, *tasks: JobKind) -> Job:
     """Begin the next job of some kind; a check, if none is named."""
-    for task in tasks or (Task.CHECK,):
+    for task in tasks or (JobKind.CHECK,):
         if job := await store.fetch(task, ()):
             return job
     raise AssertionError("there is no job")

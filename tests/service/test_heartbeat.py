@@ -8,7 +8,7 @@ import pytest
 
 from bot.service.queue.heartbeat import MISSES, WATCH_SECONDS, Pace, WorkerSession
 from bot.service.queue.postgres_store import PostgresStore
-from bot.service.queue.queue_port import Task
+from bot.service.queue.queue_port import JobKind
 from bot.store.postgres.database import Database, run
 from tests.contracts.test_queue_contract import soon
 from tests.service.clusters import Cluster, fetched
@@ -133,13 +133,13 @@ async def test_a_reading_of_a_dead_worker_is_taken_over_and_its_check_is_not_end
     await cluster.deliver(delivery(1, "a"))
     check = await fetched(living)
     await cluster.deliver(delivery(1, "b"))
-    reading = await fetched(dead, Task.READ)
+    reading = await fetched(dead, JobKind.READ)
     await cluster.database.rows("DELETE FROM plangate_workers WHERE id = %(id)s", id=dead.heartbeat.worker)
     assert await living.heartbeat.reclaim_from_silent(60) == 1
     assert not await dead.finish(reading)
-    assert (await fetched(living, Task.READ)).run != reading.run
+    assert (await fetched(living, JobKind.READ)).run != reading.run
     assert await living.finish(check)
-    assert await living.fetch(Task.CHECK, ()) is None, "the thread is being read"
+    assert await living.fetch(JobKind.CHECK, ()) is None, "the thread is being read"
 
 
 @pytest.mark.parametrize("numbers", ((1, 2), (2, 1)))
@@ -159,7 +159,7 @@ async def test_a_taking_over_never_waits_for_a_batch(cluster: Cluster, numbers: 
         await run(batch, HOLD, number=2)
         await run(batch, "COMMIT")
     assert await living.heartbeat.reclaim_from_silent(60) == 1
-    found = [await living.fetch(Task.CHECK, ()) for _ in range(3)]
+    found = [await living.fetch(JobKind.CHECK, ()) for _ in range(3)]
     assert len([job for job in found if job]) == 2
 
 

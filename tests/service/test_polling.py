@@ -15,7 +15,7 @@ from bot.config.settings import GitHubSettings
 from bot.core.names import ThreadAddress
 from bot.github.client import GitHubClient
 from bot.service.connections import Connections
-from bot.service.github_host import TOLD, Polling
+from bot.service.polling import TOLD, Polling
 from bot.service.ticker import Ticker
 from bot.testing.github.credentials import install
 from bot.testing.github.entities import Comment

@@ -16,7 +16,7 @@ from bot.core.names import ThreadAddress
 from bot.service.inbox import MISSED, Delivery
 from bot.service.queue.postgres_store import PostgresStore
 from bot.service.queue.queue import Queue
-from bot.service.queue.queue_port import Job, Outcome, Task
+from bot.service.queue.queue_port import Job, JobKind, Outcome
 from bot.service.service import Service
 from bot.service.slots import Installation
 from bot.service.worker import Worker
@@ -47,8 +47,8 @@ class UnansweredStore(PostgresStore):
 
     has_fetched = asyncio.Event()
 
-    async def fetch(self, task: Task, passed_over: Collection[Installation]) -> Job | None:
-        if job := await super().fetch(task, passed_over):
+    async def fetch(self, kind: JobKind, passed_over: Collection[Installation]) -> Job | None:
+        if job := await super().fetch(kind, passed_over):
             self._runs.discard(job.run)
             self.has_fetched.set()
             await asyncio.Event().wait()
@@ -145,24 +145,24 @@ async def test_a_worker_that_was_declared_dead_begins_nothing(cluster: Cluster) 
     dead = await cluster.worker()
     await cluster.deliver(delivery(1))
     await cluster.database.rows("DELETE FROM plangate_workers")
-    assert [await dead.fetch(task, ()) for task in Task] == [None] * 3
+    assert [await dead.fetch(kind, ()) for kind in JobKind] == [None] * 3
     assert (await fetched(cluster.store())).attempts == 0
 
 
 @pytest.mark.req("E4")
 async def test_many_workers_at_once_begin_each_thread_once(cluster: Cluster) -> None:
-    async def begin_all(task: Task) -> list[int]:
+    async def begin_all(kind: JobKind) -> list[int]:
         store, begun = await cluster.worker(), list[int]()
-        while (job := await store.fetch(task, ())) and job.address:
+        while (job := await store.fetch(kind, ())) and job.address:
             begun.append(job.address.number)
         return begun
 
     numbers = list(range(1, 41))
-    for task in (Task.CHECK, Task.READ):
+    for kind in (JobKind.CHECK, JobKind.READ):
         await cluster.store().wake([thread(number) for number in numbers])
-        begun = await asyncio.gather(*(begin_all(task) for _ in range(4)))
+        begun = await asyncio.gather(*(begin_all(kind) for _ in range(4)))
         assert sorted(itertools.chain(*begun)) == numbers
-    assert await begin_all(Task.CHECK) == await begin_all(Task.READ) == []
+    assert await begin_all(JobKind.CHECK) == await begin_all(JobKind.READ) == []
 
 
 @pytest.mark.req("W3")
@@ -260,24 +260,24 @@ async def test_a_service_without_its_database_is_not_ready(tmp_path: Path) -> No
         assert (state["deliveries"], state["busy"]) == ("failing", None)
 
 
-@pytest.mark.parametrize("task", (Task.CHECK, Task.SESSION))
-async def test_installations_take_turns(cluster: Cluster, task: Task) -> None:
+@pytest.mark.parametrize("kind", (JobKind.CHECK, JobKind.SESSION))
+async def test_installations_take_turns(cluster: Cluster, kind: JobKind) -> None:
     """One that has many threads waiting does not keep another one waiting for all of them; each one's wait in order."""
     store = await cluster.worker()
 
     async def wait_in_line(address: ThreadAddress) -> None:
         await store.wake([address])
-        if task is Task.SESSION:
+        if kind is JobKind.SESSION:
             job = await fetched(store)
             job.waits_for_session = True
             await store.finish(job)
 
     for number in range(1, 6):
         await wait_in_line(thread(number))
-    order = [(await fetched(store, task)).address for _ in range(2)]
+    order = [(await fetched(store, kind)).address for _ in range(2)]
     for address in (OTHER, thread(6), replace(OTHER, number=2)):
         await wait_in_line(address)
-    order += [(await fetched(store, task)).address for _ in range(6)]
+    order += [(await fetched(store, kind)).address for _ in range(6)]
     assert [each.number for each in order if each and each.installation == 7] == [1, 2, 3, 4, 5, 6]
     assert [order.index(OTHER), order.index(replace(OTHER, number=2))] == [3, 5]
 
@@ -291,10 +291,10 @@ async def test_installations_take_turns_within_a_batch(cluster: Cluster) -> None
 
 async def test_an_installation_that_is_passed_over_leaves_the_turn_to_others(cluster: Cluster) -> None:
     await cluster.store().wake([thread(1), replace(thread(2), installation=None), OTHER])
-    job = await cluster.store().fetch(Task.CHECK, (7, None))
+    job = await cluster.store().fetch(JobKind.CHECK, (7, None))
     assert job is not None
     assert job.address == OTHER
-    assert await cluster.store().fetch(Task.CHECK, (7, None)) is None
+    assert await cluster.store().fetch(JobKind.CHECK, (7, None)) is None
 
 
 async def test_one_process_does_the_periodic_work(cluster: Cluster) -> None:
@@ -445,7 +445,7 @@ async def test_a_thread_keeps_its_place_installation_and_news_until_somebody_has
         job.waits_for_session = True
         await store.finish(job)
     await store.wake([replace(thread(1), installation=None, told="comment-5")])
-    assert await store.fetch(Task.SESSION, (8,)) is not None, "thread 2: a check of thread 1 comes first"
+    assert await store.fetch(JobKind.SESSION, (8,)) is not None, "thread 2: a check of thread 1 comes first"
     job = await fetched(store)
     assert job.address is not None
     assert (job.address, job.address.told) == (thread(1), "comment-5")

@@ -147,7 +147,7 @@ async def test_red_checks_are_looked_for_every_hour(tmp_path: Path) -> None:
     async def check(wake: Callable[[ThreadAddress], None]) -> None:
         wake(thread(5))
 
-    tick.check = check
+    tick.find_red_checks = check
     async with ticking(tick):
         for seconds in (0.0, CHECK_SECONDS - 1, 1.0):
             turn(tick, seconds)

@@ -11,7 +11,7 @@ import pytest
 
 from bot.core.errors import Misconfigured, Transient
 from bot.service.queue.postgres_store import PostgresStore
-from bot.service.queue.queue_port import Task
+from bot.service.queue.queue_port import JobKind
 from bot.store.postgres.database import RETRY_SECONDS, Database
 from bot.store.postgres.migrations import migrate, require_current
 from tests.postgres import Server
@@ -49,7 +49,7 @@ async def old_wake(database: Database, *numbers: int, function: str = "plangate_
 async def fetched_numbers(database: Database) -> list[int]:
     """Begin all checks that can begin, as a worker of this release does."""
     store, found = PostgresStore(Host(), database), list[int]()
-    while job := await store.fetch(Task.CHECK, ()):
+    while job := await store.fetch(JobKind.CHECK, ()):
         found.append(job.address.number if job.address else 0)
     return found
 

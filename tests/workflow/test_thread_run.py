@@ -64,15 +64,15 @@ async def test_a_note_after_another_takeover_leaves_the_fence_shut() -> None:
     await ground.moved(ground.requested())
     verb = await ground.reading(run="1")
     await verb.take_over()
-    await verb.journal.check()
+    await verb.journal.raise_if_moved()
     await (await ground.reading(run="2")).take_over()
     await verb.beside().note(SPENT)
-    for check in (verb.journal.check, verb.journal.check_run):
+    for check in (verb.journal.raise_if_moved, verb.journal.check_run):
         with pytest.raises(Conflict, match="another job works on this thread"):
             await check()
     await verb.read()
     await verb.take_over()
-    await verb.journal.check()
+    await verb.journal.raise_if_moved()
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ async def test_nothing_passes_the_fence_of_a_journal_that_was_set_back() -> None
     assert await job.has_moved()
     job.journal.held = job.state
     with pytest.raises(Conflict):
-        await job.journal.check()
+        await job.journal.raise_if_moved()
 
 
 @pytest.mark.req("A4b")

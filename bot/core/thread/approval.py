@@ -27,8 +27,8 @@ class PlanDecision:
 @dataclass(frozen=True, slots=True)
 class ApprovalState:
     newest: Approved | None = None
-    in_force: tuple[Approved, ...] = ()
-    """The approvals of the plan in force, oldest first."""
+    of_current_plan: tuple[Approved, ...] = ()
+    """The approvals of the plan in force, oldest first. One that was withdrawn stays: its work had begun."""
     decision: PlanDecision | None = None
     """The newest approval or rejection."""
     mode: str = "plan"
@@ -43,13 +43,15 @@ class ApprovalState:
     def apply(self, step: EntryStep) -> "ApprovalState":
         event, part = step.event, self
         if step.ends_plan:
-            part = replace(part, in_force=(), granted=frozenset())
+            part = replace(part, of_current_plan=(), granted=frozenset())
         if event.mode_change:
             part = replace(part, mode=event.mode_change.after)
         match event:
             case Approved(by=by):
                 decision = PlanDecision(by, step.at)
-                return replace(part, newest=event, in_force=(*part.in_force, event), decision=decision, mode_by=by)
+                return replace(
+                    part, newest=event, of_current_plan=(*part.of_current_plan, event), decision=decision, mode_by=by
+                )
             case moves.Rejected(by=by):
                 return replace(part, decision=PlanDecision(by or (), step.at))
             case moves.Instructed(grant=Grant.PLAN, tool=tool, subject=subject):
@@ -67,4 +69,4 @@ class ApprovalState:
     @property
     def work_begun_lines(self) -> tuple[str, ...]:
         """The lines above the newest plan that say that its work began: one per approval, oldest first (A4b)."""
-        return tuple(work_begun_line(approval.by, approval.approved_at) for approval in self.in_force)
+        return tuple(work_begun_line(approval.by, approval.approved_at) for approval in self.of_current_plan)

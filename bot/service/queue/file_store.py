@@ -16,7 +16,7 @@ from bot.logs import failure
 from bot.ports import Clock
 from bot.service.github_host import GitHubHost
 from bot.service.inbox import Delivery, Inbox, run_in_intake_pool
-from bot.service.queue.queue_port import Job, JobStore, Load, Outcome, StoredDelivery, Task
+from bot.service.queue.queue_port import Job, JobKind, JobStore, Load, Outcome, StoredDelivery
 from bot.service.slots import Installation
 
 _Key = tuple[int, int]
@@ -50,27 +50,27 @@ class _WokenThread:
     def installation(self) -> Installation:
         return self.address.installation if self.address else None
 
-    def place(self, task: Task, now: float) -> _Place | None:
+    def place(self, kind: JobKind, now: float) -> _Place | None:
         """Return the place in the line for a kind of job, or None if no such job may begin."""
         waits = self.check_place is not None and self.due <= now
-        if task is Task.READ:
+        if kind is JobKind.READ:
             may_read = self.is_unread and self.address is not None and self.reading is None
             return self.check_place if may_read and (waits or self.check) else None
         if self.check or self.reading:
             return None
-        if task is Task.CHECK:
+        if kind is JobKind.CHECK:
             return self.check_place if waits else None
         return self.session_place if self.check_place is None else None
 
-    def begin(self, task: Task, run: int) -> Job:
+    def begin(self, kind: JobKind, run: int) -> Job:
         """Begin a job, which takes in all that was said before."""
-        job = Job(task, self.address, run, self.attempts)
+        job = Job(kind, self.address, run, self.attempts)
         self.is_unread = False
-        if task is Task.READ:
+        if kind is JobKind.READ:
             self.reading = job
             return job
         self.check, self.check_place, self.covered = job, None, frozenset(self.waiting)
-        if task is Task.SESSION:
+        if kind is JobKind.SESSION:
             self.session_place = None
         return job
 
@@ -155,24 +155,24 @@ class FileStore(JobStore):
         for address in addresses:
             self._wake(address)
 
-    async def fetch(self, task: Task, passed_over: Collection[Installation]) -> Job | None:
+    async def fetch(self, kind: JobKind, passed_over: Collection[Installation]) -> Job | None:
         now = self.clock.monotonic()
         keys = (keys for installation, keys in self._keys.items() if installation not in passed_over)
         threads = map(self._threads.__getitem__, chain.from_iterable(keys))
-        places = ((place, thread) for thread in threads if (place := thread.place(task, now)))
+        places = ((place, thread) for thread in threads if (place := thread.place(kind, now)))
         first = min(places, key=itemgetter(0), default=None)
         if first is None:
             return None
         (turn, _), thread = first
-        if task is not Task.READ:
-            line = self._sessions if task is Task.SESSION else self._checks
+        if kind is not JobKind.READ:
+            line = self._sessions if kind is JobKind.SESSION else self._checks
             line.turn = max(line.turn, turn)
-        return thread.begin(task, next(self._runs))
+        return thread.begin(kind, next(self._runs))
 
     async def finish(self, job: Job) -> bool:
         key = _key(job.address)
         thread = self._threads[key]
-        if job.task is Task.READ:
+        if job.kind is JobKind.READ:
             thread.reading = None
         else:
             await self._remove_covered(thread)
@@ -190,7 +190,7 @@ class FileStore(JobStore):
     async def give_back(self, job: Job, seconds: float) -> bool:
         thread = self._threads[_key(job.address)]
         thread.is_unread = True
-        if job.task is Task.READ:
+        if job.kind is JobKind.READ:
             thread.reading = None
             return True
         thread.check, thread.covered = None, frozenset()

@@ -22,7 +22,7 @@ from bot.ports import Clock
 from bot.service.github_host import CheckedThread, GitHubHost
 from bot.service.inbox import MISSED, Delivery
 from bot.service.queue.heartbeat import Heartbeat, Pace
-from bot.service.queue.queue_port import Job, JobStore, Load, Outcome, StoredDelivery, Task
+from bot.service.queue.queue_port import Job, JobKind, JobStore, Load, Outcome, StoredDelivery
 from bot.service.slots import Installation
 from bot.store.postgres.database import Database
 from bot.store.postgres.migrations import require_current
@@ -87,19 +87,19 @@ RETURNING t.repository, t.number, t.installation, t.address, t.attempts, t.{run}
 _IS_FREE: Final = "t.check_run IS NULL AND t.read_run IS NULL AND NOT plangate_is_held_v1(t.repository, t.number)"
 _CHECKED: Final = "checker = living.id, check_run = nextval('plangate_runs'), has_session = "
 _FETCH: Final = {
-    Task.CHECK: _BEGIN.format(
+    JobKind.CHECK: _BEGIN.format(
         condition=f"t.look_turn IS NOT NULL AND t.due <= now() AND {_IS_FREE}",
         line="t.look_turn",
         change=f"look_turn = NULL, {_CHECKED} false",
         run="check_run",
     ),
-    Task.SESSION: _BEGIN.format(
+    JobKind.SESSION: _BEGIN.format(
         condition=f"t.session_turn IS NOT NULL AND t.look_turn IS NULL AND {_IS_FREE}",
         line="t.session_turn",
         change=f"session_turn = NULL, {_CHECKED} true",
         run="check_run",
     ),
-    Task.READ: _BEGIN.format(
+    JobKind.READ: _BEGIN.format(
         condition="t.unread AND t.number > 0 AND t.look_turn IS NOT NULL AND t.read_run IS NULL"
         " AND (t.check_run IS NOT NULL OR t.due <= now())",
         line="t.look_turn",
@@ -288,28 +288,28 @@ class PostgresStore(JobStore):
         if addresses:
             await self.database.rows(_WAKE, **_thread_values(addresses))
 
-    async def fetch(self, task: Task, passed_over: Collection[Installation]) -> Job | None:
+    async def fetch(self, kind: JobKind, passed_over: Collection[Installation]) -> Job | None:
         """Begin the next job. A worker that was declared dead gets none; its next beat tells it so."""
         worker = await self.heartbeat.register()
         if self._may_hold_others:
             await self._give_back_unheard()
         self._may_hold_others = True
         installations = [installation or 0 for installation in passed_over]
-        rows = await self.database.rows(_FETCH[task], worker=worker, passed_over=installations)
+        rows = await self.database.rows(_FETCH[kind], worker=worker, passed_over=installations)
         self._may_hold_others = False
         if not rows:
             return None
         self._runs.add(rows[0]["run"])
-        return Job(task, _address(rows[0]), rows[0]["run"], rows[0]["attempts"], task is Task.SESSION)
+        return Job(kind, _address(rows[0]), rows[0]["run"], rows[0]["attempts"], kind is JobKind.SESSION)
 
     async def finish(self, job: Job) -> bool:
         told = job.address.told if job.address else ""
-        if job.task is Task.READ:
+        if job.kind is JobKind.READ:
             return await self._end(_FINISH_READING, job, told=told)
         return await self._end(_FINISH_CHECK, job, told=told, waits=job.waits_for_session)
 
     async def give_back(self, job: Job, seconds: float) -> bool:
-        if job.task is Task.READ:
+        if job.kind is JobKind.READ:
             return await self._end(_GIVE_BACK_READING, job)
         return await self._end(_GIVE_BACK_CHECK, job, seconds=seconds)
 

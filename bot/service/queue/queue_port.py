@@ -74,7 +74,7 @@ class Load:
     """Processes that check threads."""
 
 
-class Task(StrEnum):
+class JobKind(StrEnum):
     """What a job does, as the log calls it."""
 
     CHECK = "check"
@@ -89,7 +89,7 @@ class Task(StrEnum):
 class Job:
     """Work on one thread that this process has begun."""
 
-    task: Task
+    kind: JobKind
     address: ThreadAddress | None
     """None: every open thread."""
     run: int
@@ -156,7 +156,7 @@ class JobStore(ABC):
         """Make sure that a check of each thread begins after this call. None stands for every open thread."""
 
     @abstractmethod
-    async def fetch(self, task: Task, passed_over: Collection[Installation]) -> Job | None:
+    async def fetch(self, kind: JobKind, passed_over: Collection[Installation]) -> Job | None:
         """Begin the next job of this kind, except those of some installations. Return None if there is none."""
 
     @abstractmethod

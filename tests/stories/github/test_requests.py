@@ -16,7 +16,7 @@ from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
 from bot.github import repository
 from bot.github.activity import fingerprints
-from bot.service.github_host import REST_SPAN
+from bot.service.polling import REST_SPAN
 from bot.service.reconcile import Reconciler, unreported_threads
 from bot.testing.github import conversation
 from bot.testing.github.code_changes import LineNote
