@@ -9,7 +9,7 @@ from bot.github.pulls import GitHubPulls
 from bot.github.tasks import TaskGateway
 from bot.ports import CheckAccess, Dialogue, Pulls, Receipts, TaskAccess
 
-OF_A_TERMINAL = {"interrupt", "is_retry"}
+OF_A_TERMINAL = {"has_watched_planning", "interrupt", "is_retry"}
 """The parts of a place where the person waits for the process."""
 
 
