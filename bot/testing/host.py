@@ -82,8 +82,8 @@ class _Host:
     async def _serve(self) -> None:
         server = _quiet_server(self.app)
         await server.startup(sockets=[self.listener])
-        # Set the default headers, as uvicorn's main loop would; that loop checks only ten times a second whether
-        # to stop.
+        # Set the default headers, as uvicorn's main loop would. That loop is not used, because it checks only ten times
+        # a second whether to stop.
         await server.on_tick(0)
         self.ready.set()
         await self._stopping.wait()

@@ -24,11 +24,11 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 _LARGEST_FILE = 1 << 30
 _MOST_TASKS = 2 * MOST_PROCESSES
-"""Higher than the watch's limit, so that the watch sees an excess first; threads count here as well."""
+"""The kernel's limit on tasks, threads included. It is above MOST_PROCESSES, so that the watch acts first."""
 
 
 def harden() -> None:
-    """Leave the caller's keyring, adopt the tools' orphans, hide memory and pipes from tools, and limit them."""
+    """Leave the caller's keyring, adopt orphans, hide this process's memory and pipes from tools, and set limits."""
     import ctypes  # late: it is of use only here
 
     libc = ctypes.CDLL(None, use_errno=True)
@@ -39,12 +39,11 @@ def harden() -> None:
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     _lower_limit(resource.RLIMIT_CORE, 0)
     _lower_limit(resource.RLIMIT_FSIZE, _LARGEST_FILE)
-    if os.getuid() != 0:  # root is exempt; a cgroup limits it, or else the guard in bot/toolhost/processes.py
+    if os.getuid() != 0:  # root is exempt: a cgroup limits it, or else `Children._watch_count` in processes.py
         _lower_limit(resource.RLIMIT_NPROC, _MOST_TASKS)
 
 
 def _lower_limit(limit: int, value: int) -> None:
-    """Lower a limit for this process and everything it starts; a limit that is already lower stays."""
     _, hard = resource.getrlimit(limit)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(limit, (value, value))
@@ -56,7 +55,7 @@ _GET_VERSION = 1
 _PATH_BENEATH = 1
 _LOWEST_VERSION = 2  # older ones refuse every rename from folder to folder
 
-# linux/landlock.h: write, remove a folder, remove a file, make whatever can be made; then move, truncate.
+# linux/landlock.h: the rights to write, to remove folders and files, to create anything, to move, and to truncate.
 _WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
 _DEVICE_NODES = 1 << 6 | 1 << 11
 _CHANGE = _WRITE_FILE | sum(1 << bit for bit in range(4, 14))
@@ -64,9 +63,9 @@ _SCOPES = 1 << 0 | 1 << 1  # abstract sockets and signals stay inside
 
 
 def confine(folders: Iterable[str], devices: Iterable[str]) -> bool:
-    """Allow only changes below `folders` and writes to `devices`, permanently; False if the kernel cannot.
+    """Deny this process, permanently, all changes except below `folders` and writes to `devices`, with Landlock.
 
-    With Landlock: https://docs.kernel.org/userspace-api/landlock.html.
+    Returns False if the kernel does not support that. https://docs.kernel.org/userspace-api/landlock.html
     """
     import ctypes  # late: it is of use only here
 
@@ -92,11 +91,11 @@ def confine(folders: Iterable[str], devices: Iterable[str]) -> bool:
 
 # The limits of a command include everything that it started.
 # - Cheap measurements come first, and they overestimate: resident memory counts shared and file-backed pages several
-#   times, and a loss of the machine's free memory may be anybody's. Only above a limit are the true shares read. If
-#   the processes block that reading for too long, the machine's loss counts as theirs.
-# - The machine's loss alone misses a command's memory while another program gives memory back.
-# - Memory in no process's share (behind a descriptor, in a removed file, in the kernel) is still gone from the
-#   machine. If too little is left, and the machine has lost more than a command's limit since it began, it is ended.
+#   times, and any program may have taken the machine's free memory. Each process's own share is read only if a cheap
+#   measurement is above the limit. If that takes too long, all memory that the machine lost counts as the command's.
+# - The machine's free memory alone is not enough: it hides a command's use while another program frees memory.
+# - Some memory belongs to no process: behind a descriptor, in a removed file, or in the kernel. A command is therefore
+#   also ended if little memory is free and the machine has lost more than the command's limit since it began.
 
 _MIB = 1024 * 1024
 _OWN = (b"Pss_Anon:", b"Pss_Shmem:")
@@ -133,7 +132,7 @@ class Meter:
         self._folders_on_disk = [host.root.real, *(folder for folder, on_disk in scratch if on_disk)]
 
     def excess(self, child: Child) -> Excess:
-        """Return the limit for which a command must be ended."""
+        """Return the limit that a command exceeds, for which it must be ended; Excess.NONE if there is none."""
         rows = process_table()
         family = self._host.children.family(child, rows)
         if len(family) > MOST_PROCESSES:
@@ -143,7 +142,7 @@ class Meter:
         return self._on_disk(family)
 
     def _above_memory(self, every: list[Process], family: list[Process]) -> bool:
-        """Return whether memory is above its limit; of several commands, one must use at least its share."""
+        """Return whether memory is above its limit and this command uses at least an equal share of it."""
         limit = self._host.config.memory_mb * _MIB
         if not limit:
             return False
@@ -162,7 +161,7 @@ class Meter:
         return (total + in_folders > limit and has_its_share) or (lost > limit and available < _MEMORY_LEFT)
 
     def _on_disk(self, family: list[Process]) -> Excess:
-        """Return the disk limit that is exceeded by files on disk and by removed files that are still open."""
+        """Return the disk limit that a command exceeds, including removed files still open; else Excess.NONE."""
         config, now = self._host.config, os.statvfs(self._host.root.real)
         bytes_taken = (self._disk_at_start.f_bfree - now.f_bfree) * now.f_frsize
         files_taken = self._disk_at_start.f_ffree - now.f_ffree
@@ -179,10 +178,9 @@ class Meter:
 
 
 def _bytes_written(folders: Iterable[str], since: float) -> tuple[int, int]:
-    """Return the bytes and number of files below folders that changed since a time: ctime cannot be set back.
+    """Return bytes and number of the files below folders that changed since a time, by ctime, which cannot be set back.
 
-    If something is hidden, too deep or not readable, the result is the maximum; files that vanish meanwhile are
-    ignored.
+    Returns the maximum if anything is hidden, too deep, or not readable. Files that vanish meanwhile are ignored.
     """
     size = count = 0
     queue = list(folders)
@@ -239,7 +237,7 @@ def _available() -> int:
 
 
 def _memory(row: Process) -> int:
-    """Return the memory in bytes that a process alone accounts for, without pages that mirror files.
+    """Return a process's share of memory in bytes, without pages that mirror files.
 
     https://man7.org/linux/man-pages/man5/proc_pid_smaps.5.html
     """

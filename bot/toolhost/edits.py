@@ -20,9 +20,9 @@ from bot.toolhost.operation import (
 from bot.toolhost.protocol import Failure, OperationResult
 
 # - The bytes around a replacement stay as they are: line ends, a byte order mark, Latin-1, no newline at the end.
-# - A text with LF is also found in lines that end with CRLF, because Read shows both alike. A line that the edit keeps
-#   keeps its end; a changed line gets the end of the line that it replaces, a new one that of the line before it.
-# - A call that names CRLF knows line ends: what it gives is written as it is, except for the lines that it keeps.
+# - A text with LF also matches lines that end with CRLF, because Read shows both alike. An unchanged line keeps its
+#   line end, a changed line gets that of the line it replaces, and a new line gets that of the line before it.
+# - If a text of the call contains CRLF, its line ends are written as given, except those of unchanged lines.
 
 MOST: Final = 1_000_000
 """The most replacements that one edit may make."""
@@ -35,7 +35,7 @@ _LINE_END = re.compile(rb"(\r?\n)")
 
 
 class AppliedEdit(NamedTuple):
-    """The effect of a replacement: how often, its start in the new bytes, and how many line ends it put there."""
+    """The number of replacements, and the first one's offset in the new bytes and number of newlines."""
 
     times: int
     start: int
@@ -97,7 +97,7 @@ def _encoding(content: bytes, old: str, new: str) -> str:
 
 
 def _finder(content: bytes, target: bytes) -> Finder:
-    """Return a function that finds the target from a position on, whichever line ends the file uses."""
+    """Return a function: offset -> the span of the next occurrence of the target, with LF or CRLF, or None."""
     if b"\r\n" not in content:
         return lambda start: _span_at(content.find(target, start), len(target))
     lines = target.replace(b"\r\n", b"\n").split(b"\n")
@@ -140,13 +140,13 @@ def _check(puts: int, size: int, name: str) -> None:
 
 
 def _replacer(content: bytes, target: bytes, replacement: bytes) -> Replacer:
-    """Return a function that returns the replacement of a place of the target, with the line ends that belong there."""
+    """Return a function: span of an occurrence -> the bytes that replace it, with the line ends chosen as above."""
     old, new = _LINE_END.split(target), _LINE_END.split(replacement)
     if len(new) == 1 or b"\r\n" not in content:
         return lambda _start, _end: replacement
     sources = _end_sources(old, new)
     after = (-1, b"")
-    """The first newline that was found after a place, and the end of its line."""
+    """The last result of `_end_after`: it holds for every occurrence that ends before this newline."""
 
     def replace(start: int, end: int) -> bytes:
         nonlocal after
@@ -160,16 +160,17 @@ def _replacer(content: bytes, target: bytes, replacement: bytes) -> Replacer:
 
 
 def _end_after(content: bytes, end: int) -> tuple[int, bytes]:
-    """Return the place of the first newline at or after a place, and the end of its line; that of the last, if none."""
+    """Return the offset of the next newline (or the length) and its line end; without one, the last line end before."""
     newline = content.find(b"\n", end)
     last = newline if newline >= 0 else content.rfind(b"\n")
     return newline if newline >= 0 else len(content), b"\r\n" if content[last - 1 : last] == b"\r" else b"\n"
 
 
 def _end_sources(old: list[bytes], new: list[bytes]) -> list[int | bytes]:
-    """Return for each line end of the new text what it becomes: the end of a line of the old text, or given bytes.
+    """Return for each line end of the new text its source: the index of a line of the old text, or the bytes to write.
 
-    Both are texts and ends in turn. The last line of the old text has no end in it: that of the file counts.
+    Both lists alternate between a line's text and its line end. The old text's last line has no line end in it; its
+    index stands for the one that follows in the file.
     """
     from difflib import SequenceMatcher  # late: most files have one kind of line end
 

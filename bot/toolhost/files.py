@@ -245,7 +245,7 @@ def _past_end(lines: int) -> Failure:
 
 
 def _number_lines(lines: Slice, first: int, *, latin: bool) -> str:
-    """Return a slice with each line after its number and a tab, and with notes on what is not visible in it."""
+    """Return the lines, each after its number and a tab, with notes on encoding, line ends, and lines that follow."""
     raw = [_whole_characters(line) for line in lines.lines]
     if first == 1:
         raw[0] = raw[0].removeprefix(BOM)

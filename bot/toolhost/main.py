@@ -1,4 +1,4 @@
-"""The program: reads requests from the pipe, runs each in its own thread, and writes the answers.
+"""The toolhost's program: reads requests from a pipe, runs each in its own thread, and writes the answers.
 
 Rules: nothing that a tool prints can reach the pipe; when the pipe closes, everything that was started is ended.
 """

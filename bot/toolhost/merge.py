@@ -48,7 +48,7 @@ class Tree:
             raise Failure(f"{top} is not the absolute path of a folder.")
 
     def full(self, path: str) -> str:
-        """Return the absolute path."""
+        """Return the absolute path of a path in this tree."""
         return os.path.join(self._top, path)
 
     def size(self, path: str) -> int:
@@ -71,7 +71,7 @@ class Tree:
                     yield path
 
     def __getitem__(self, path: str) -> Entry:
-        """Return the entry at a path; None for nothing."""
+        """Return the file or symlink at a path; None for anything else, or behind a symlink."""
         if not self._reaches(path):
             return None
         try:
@@ -190,7 +190,7 @@ _GIT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "GIT_CONFIG_NOSYSTEM": "1", "GIT
 
 
 class Trees(NamedTuple):
-    """The fork as it was, the fork as it is, and the checkout that receives its changes."""
+    """The fork at its start (`base`), the fork now (`theirs`), and the checkout that receives its changes (`into`)."""
 
     host: Host
     base: Tree
@@ -198,7 +198,7 @@ class Trees(NamedTuple):
     into: Tree
 
     def sides(self) -> tuple[Tree, Tree, Tree]:
-        """Return the three trees."""
+        """Return the three trees in the order base, theirs, into."""
         return self.base, self.theirs, self.into
 
 

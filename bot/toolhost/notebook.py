@@ -144,7 +144,7 @@ class Notebook(NamedTuple):
         escaped = plain.isascii() and _ESCAPED.search(plain) is not None
         try:
             text = json.dumps(self.top, indent=indent, ensure_ascii=escaped, separators=(comma, colon)).encode()
-        except UnicodeEncodeError:  # half of a pair, which only an escape can hold
+        except UnicodeEncodeError:  # a lone surrogate, which JSON can hold only as an escape
             text = json.dumps(self.top, indent=indent, separators=(comma, colon)).encode()
         end = plain[len(plain.rstrip()) :]
         lines = text.replace(b"\n", b"\r\n") if found and b"\r\n" in found[0] else text
@@ -261,7 +261,7 @@ class _View:
                 return self._display(output.get("data"))
 
     def _display(self, data: Any) -> str:
-        """Return notes on an output's images, with its text if it has any, or else the names of its types."""
+        """Return notes on an output's images and its text; without text and images, the names of its types."""
         members = data if isinstance(data, dict) else {}
         notes = [self._add_image(_text(members, kind), kind) for kind in _IMAGES if kind in members]
         kinds = ", ".join(_well_formed(name)[:80] for name in list(members)[:_OUTPUTS])
@@ -292,7 +292,7 @@ def _text(owner: dict[str, Any], name: str) -> str:
 
 
 def _well_formed(text: str) -> str:
-    """Return a text with halves of characters, which JSON can hold, joined or replaced."""
+    """Return a text with surrogates, which JSON escapes can contain, joined to characters or replaced."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -1,4 +1,4 @@
-"""What every operation receives, paths inside the checkout, and files stored whole or not at all."""
+"""What all operations share: the host and the call, paths inside the checkout, and atomic replacement of files."""
 
 import os
 import stat
@@ -21,21 +21,22 @@ if TYPE_CHECKING:
 EVERY = 1 << 22
 _FILES = 8
 _TICK = 0.1
-"""Seconds within which a file may change without a new time stamp, which may be behind the clock by as much."""
+"""Seconds by which a file's time stamp may lag: within them, a file may change without a new one."""
 
 _Key = tuple[int, int, int, int, int]
 
 
 class Milestones:
-    """The counts, by file."""
+    """The milestones of the files that were read last."""
 
     def __init__(self) -> None:
         self._counted: dict[_Key, dict[int, int]] = {}
 
     def of(self, descriptor: int) -> dict[int, int]:
-        """Return the milestones of an open file's current version, to be used and extended: number -> lines before it.
+        """Return the milestones of an open file's current version: number -> lines before it.
 
-        They have no gaps; 0 is the beginning. What is added for a file that has just changed is not kept.
+        They have no gaps, and 0 is the beginning. The caller may add some; for a file that has just changed, these are
+        not kept.
         """
         status = os.fstat(descriptor)
         if time.time() - status.st_ctime < _TICK:
@@ -192,7 +193,7 @@ class Host:
         self.shells: dict[str, Shell] = {}
         """Commands in the background, by id, in the order of their start."""
         self.starting = threading.Lock()
-        """Held while a command is added to them."""
+        """Held while a command is added to `shells`."""
 
 
 class Call(NamedTuple):

@@ -1,4 +1,4 @@
-"""The processes that tools start, and everything that those start in turn."""
+"""The processes that tools start, and all of their descendants."""
 
 import contextlib
 import fcntl
@@ -27,7 +27,7 @@ class TimedQueries:
         self._free = threading.Lock()
 
     def answer(self, question: Callable[[], Given]) -> Given | None:
-        """Return the answer, or None if it did not arrive in time; the question itself raises nothing."""
+        """Return the answer; None if it is late or an earlier query is still blocked. `question` must not raise."""
         if not self._free.acquire(blocking=False):
             return None
         answers: list[Given] = []
@@ -52,7 +52,7 @@ Child: TypeAlias = "subprocess.Popen[bytes]"
 
 MARK = "PLANGATE_CALL"
 MOST_PROCESSES = 256 + 32 * (os.cpu_count() or 1)
-"""Over all commands. Builds start more on machines with more processors; endlessly forked processes use 0.3 MB each."""
+"""The limit for all commands together. Builds start more on more processors; a forked process uses at least 0.3 MB."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PIECE = 1 << 20
 _WAIT_SECONDS = 5.0
@@ -122,11 +122,11 @@ class Children:
     def start_search(
         self, command: list[str], *, cwd: str, env: Mapping[str, str], stdin: int = subprocess.DEVNULL
     ) -> Child:
-        """Start a program that leaves nothing behind; its errors have a separate pipe."""
+        """Start a program that leaves no processes behind; its standard error has a separate pipe."""
         return self._start(command, "", cwd=cwd, env=env, stdin=stdin, stderr=subprocess.PIPE)
 
     def start_command(self, command: list[str], mark: str, *, cwd: str, env: Mapping[str, str], keep: int) -> Child:
-        """Start a program that may leave anything behind; its outputs share a pipe; descriptor `keep` stays open."""
+        """Start a program that may leave processes behind; both outputs share a pipe; it inherits descriptor `keep`."""
         env = {**env, MARK: mark}
         options = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT, "pass_fds": (keep,)}
         return self._start(command, mark, cwd=cwd, env=env, **options)
@@ -143,9 +143,9 @@ class Children:
         return child
 
     def _watch_count(self) -> None:
-        """Kill all processes at once when there are too many, as long as commands run.
+        """Kill all processes at once when there are too many, for as long as commands run.
 
-        It does nothing else: among thousands of busy processes, each step of a longer round takes a second.
+        The loop does only this: among thousands of busy processes, each further step would take a second.
         """
         while True:
             time.sleep(_GUARD_TICK)

@@ -1,4 +1,4 @@
-"""The language of the pipe: one JSON object a line, in both directions.
+"""The protocol of the pipe: one JSON object per line, in both directions.
 
 In:  the configuration once, then ``{"id": n, "op": name, "args": {...}}`` or ``{"cancel": n}``.
 Out: ``{"ready": true, "pid": n}`` once, then for each request any number of ``{"id": n, "progress": text}`` and one
@@ -124,7 +124,7 @@ class Writer:
         self._lock = threading.Lock()
 
     def send(self, message: dict[str, Any]) -> None:
-        """Write one message; raises OSError if nobody listens anymore."""
+        """Write one message; raises OSError if the pipe is closed."""
         remaining = memoryview(json.dumps(message, separators=(",", ":")).encode() + b"\n")
         with self._lock:
             while remaining:
@@ -136,7 +136,5 @@ class Writer:
 
 
 def printable(text: str) -> str:
-    """Return text that every JSON parser accepts: no surrogates (Python's form of a name's bytes that are not UTF-8),
-    and no NUL.
-    """
+    """Return text that every JSON parser accepts: without NUL and surrogates (Python's form of bytes not in UTF-8)."""
     return _INVALID_CHARACTERS.sub("\N{REPLACEMENT CHARACTER}", text)

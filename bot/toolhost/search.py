@@ -19,7 +19,7 @@ _FOUND_NOTHING = 1
 
 
 class Ripgrep:
-    """A context in which ripgrep runs; it ends with it. Afterward `error` is its error message, or ""."""
+    """A context that runs ripgrep and ends it on exit. Afterward `error` is ripgrep's error message, or ""."""
 
     def __init__(
         self, host: Host, call: Call, options: list[str], *, cwd: str, stdin: int = subprocess.DEVNULL
@@ -136,7 +136,7 @@ def _options(host: Host, place: ResolvedPath, mode: str, arguments: Arguments) -
         options += ["--multiline", "--multiline-dotall"]
     options += [f"--{name}={arguments[name]}" for name in ("glob", "type") if arguments.get(name)]
     name = host.root.name(place.real)
-    below = "./" if name == "." else f"./{name}"  # which is never taken for an option
+    below = "./" if name == "." else f"./{name}"  # the prefix keeps ripgrep from reading the name as an option
     return [*options, "--glob=!.git", f"--regexp={arguments['pattern']}", "--", below]
 
 
@@ -157,7 +157,7 @@ def _run_search(host: Host, call: Call, options: list[str], window: Window) -> t
 
 
 def _sorted_records(rg: Ripgrep, *, names_only: bool) -> list[bytes] | None:
-    """Return all records in the order of their paths; None if there are many, or one lacks its path."""
+    """Return all records sorted by path; None if there are too many, or one has no path."""
     records: list[bytes] = []
     for batch in rg.batches(b"\0" if names_only else b"\n"):
         records += batch
@@ -217,7 +217,7 @@ def glob(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     """List the files whose path matches a pattern, the newest first."""
     place, pattern = _anchor(host, resolve_folder(host.root, arguments.get("path") or "."), arguments["pattern"])
     options = [*_FILES, f"--glob=/{pattern}", _NOT_GIT]
-    # Paths relative to this process's folder, the root, are shorter for the kernel to walk.
+    # This process runs in the root: the kernel resolves paths relative to it faster than absolute ones.
     above = b"" if place.real == host.root.real else os.fsencode(os.path.relpath(place.real, host.root.real)) + b"/"
     newest: list[tuple[int, bytes]] = []
     total = 0
@@ -234,7 +234,7 @@ def glob(host: Host, call: Call, arguments: Arguments) -> OperationResult:
 
 
 def _newest(before: list[tuple[int, bytes]], paths: list[bytes]) -> list[tuple[int, bytes]]:
-    """Return the newest of the previous files and some more paths, with ages; the bulk of the work is done in C."""
+    """Return the newest files, with their ages, of those in `before` and `paths`. Loops in C keep this fast."""
     try:
         times = [status.st_mtime_ns for status in map(os.lstat, paths)]
     except OSError:

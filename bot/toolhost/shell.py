@@ -59,12 +59,12 @@ class Output:
 
 
 class Unread(NamedTuple):
-    """The characters of an output that were not read yet, as far as they were kept."""
+    """The characters of an output that were not read yet and are still kept."""
 
     text: str
     left_out: int
     end: int
-    """The number of all characters up to here."""
+    """The position in the whole output, in characters, where `text` ends."""
 
 
 class RecentOutput:
@@ -219,7 +219,7 @@ class RunningCommand:
         return excess.value
 
     def _settle(self, child: Child) -> None:
-        """Let the command's processes end by themselves for a moment; after a timeout or cancellation, ask them to."""
+        """Wait a moment for the command's processes to end; after a timeout or cancellation, terminate them first."""
         children = self._host.children
         if self._verdict in {"timeout", "cancelled"}:
             children.terminate(child)
@@ -258,7 +258,7 @@ class RunningCommand:
         self._notes.append(f"the working directory is now {self._host.root.name(ended_in)}")
 
     def answer(self, output: Output) -> OperationResult:
-        """Return what the command wrote, as far as it was kept, how much that was, and how it ended."""
+        """Return the output that was kept, with its total size and how the command ended."""
         failed = bool(self._verdict) or self._code != 0
         ending = self.ending() if failed else ""
         parts = [output.text().rstrip("\n") or ("" if failed else "(no output)"), *self.notes(), ending]
@@ -271,7 +271,7 @@ class RunningCommand:
         return OperationResult("\n".join(part for part in parts if part), is_error=failed, details=details)
 
     def notes(self) -> list[str]:
-        """Return what else there is to know about the command, one line each."""
+        """Return further notes for the answer, one line each."""
         return [f"({note})" for note in self._notes]
 
     def ending(self) -> str:

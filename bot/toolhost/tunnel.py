@@ -1,7 +1,7 @@
 """The sandbox's end of the proxy connection: forwards connections from a loopback port to the mounted socket.
 
-Rules: it decides nothing, because every program inside could open that socket as well; the other end enforces the
-policy. It connects to nothing else, and runs only if a host is open.
+Rules: the tunnel enforces no policy, because every program in the sandbox could open the socket as well; the proxy at
+the other end does. The tunnel connects to nothing else, and runs only if the policy allows a host.
 """
 
 import asyncio

@@ -25,9 +25,9 @@ from bot.workspace.sandbox import Mount, SandboxProfile
 # checkout of a pull request's thread has ``plangate/base`` and ``plangate/head``, with all of their contents, also in a
 # partial mirror. The file ``<name>/refs`` beside the tree lists the refs that the checkout was made with.
 #
-# The head may be of a fork: GitHub serves its commits from the repository that the pull request is in
-# (https://docs.github.com/en/pull-requests/collaborating-with-pull-requests/reviewing-changes-in-pull-
-# requests/checking-out-pull-requests-locally). If these commits cannot be fetched, the checkout is made without them.
+# The head may be of a fork: GitHub serves its commits from the repository that the pull request is in. If these commits
+# cannot be fetched, the checkout is made without them.
+# https://docs.github.com/en/pull-requests/collaborating-with-pull-requests/reviewing-changes-in-pull-requests/checking-out-pull-requests-locally
 
 BASE: Final = "plangate/base"
 """The name of the merge base, as git commands take it."""
@@ -38,7 +38,7 @@ Refs: TypeAlias = tuple[tuple[str, CommitId], ...]
 
 
 async def fetch(mirror: Mirror, pull: PullCommits) -> Refs:
-    """Fetch the head and the merge base of a pull request into the mirror. Return refs to those that could be fetched.
+    """Fetch a pull request's head and merge base into the mirror, and return refs to those that could be fetched.
 
     Raises Transient if the server failed.
     """
@@ -56,7 +56,7 @@ async def fetch(mirror: Mirror, pull: PullCommits) -> Refs:
 
 
 def write(refs: Refs, place: Path) -> None:
-    """Write refs in the tree of a checkout that no sandbox has seen, and list them beside it."""
+    """Write refs in the tree of a checkout that no sandbox has seen, and list them in the file ``<name>/refs``."""
     for name, commit in refs:
         ref = place / "tree" / ".git" / "refs" / name
         ref.parent.mkdir(parents=True, exist_ok=True)
@@ -81,11 +81,10 @@ async def _merge_base(mirror: Mirror, pull: PullCommits) -> CommitId | None:
 
 # Checkouts: a work tree with a git directory of its own for each session (G2, S4). A checkout named ``<name>`` has
 # these parts in the folder of checkouts: ``<name>/tree`` (what a sandbox sees), ``<name>/base`` (the commit),
-# ``<name>/refs`` (see above), and the lock file ``<name>.lock``. A fork also has ``<name>/origin``, the tree as it
-# was when the fork was made, and ``<name>/lasting`` if a later process may continue in it.
+# ``<name>/refs`` (see above), and the lock file ``<name>.lock``. A fork also has ``<name>/origin``, the tree as it was
+# when the fork was made, and ``<name>/lasting`` if a later process may continue in it.
 #
-# - A checkout is made under another name and renamed when it is complete, so nobody mistakes a half-made one for a
-#   complete one.
+# - A checkout is made under another name and renamed when it is complete, so a folder with its name is never half-made.
 # - git runs directly in a tree only before a sandbox has seen the tree; after that it runs inside a sandbox.
 # - One process at a time works with a name; the lock is released when the process dies.
 
@@ -125,7 +124,7 @@ class Checkouts:
         fresh: bool = False,
         pull: PullCommits | None = None,
     ) -> Checkout:
-        """Return the checkout of that name as it was left, or make it from `base` and the kept work.
+        """Return the existing checkout of that name, or make it from `base` and the kept work.
 
         With `fresh` it is always made again. A checkout that is made gets refs to the commits of `pull`. Raises
         Conflict if another process holds the checkout.
@@ -142,7 +141,7 @@ class Checkouts:
         return self._describe_existing(place)
 
     async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
-        """Copy a checkout twice, as a tree to work in and as a record of its start; or return the fork of that name.
+        """Return the fork of that name, or make it: two copies of the checkout, one to work in and one to compare with.
 
         Raises Refused for a checkout that cannot be read.
         """
@@ -189,7 +188,7 @@ class Checkouts:
         return place
 
     async def scratch(self, checkout: Checkout) -> Path:
-        """Make an empty folder on disk for a single sandbox, and remove the ones that killed processes left."""
+        """Make an empty folder on disk for one sandbox, and remove the scratch folders that killed processes left."""
         place = self.place(checkout)
         for orphan in _orphaned_folders(place):
             await self.clear(orphan)
@@ -244,7 +243,6 @@ class Checkouts:
         write(refs, making)
 
     async def _remove(self, place: Path) -> None:
-        """Remove a folder, whatever modes are set in it and however deep it is."""
         try:
             await _remove(place)
         except Transient:

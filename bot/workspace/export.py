@@ -20,18 +20,18 @@ from bot.core.paths import normalized_path
 from bot.workspace import run
 from bot.workspace.sandbox import Mount, SandboxProfile
 
-# Reads a tree that an attacker wrote:
+# Rules for reading a tree that an attacker wrote:
 # - Every file is opened by name in a folder that is already open, without following links and without blocking.
 # - The type of an entry is read from the open file; its content is read up to a limit.
 # - A name that git, Windows or macOS would read as another name is refused, unless the base commit already has it.
 
 FILE_LIMIT: Final = 50_000_000
 TREE_LIMIT: Final = 1_000_000_000
-"""Bytes of one file, and of all files that are copied."""
+"""The most bytes of one file (FILE_LIMIT), and of all files that are copied (TREE_LIMIT)."""
 ENTRY_LIMIT: Final = 1_000_000
-"""Names in all folders that are not ignored."""
+"""The most names in all folders that are not ignored."""
 PATH_LIMIT: Final = 1024
-"""Bytes of a new path; other systems allow even less."""
+"""The most bytes of a new path; other systems allow even less."""
 
 _PIECE = 1 << 20
 _READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -84,7 +84,7 @@ class UntrustedTree:
         return [TreeEntry(f"{path}/{name}" if path else name, kind) for name, kind in sorted(names)]
 
     def has(self, path: str) -> bool:
-        """Return whether there is anything at a path; False also where that cannot be read."""
+        """Return whether anything exists at a path; False also if that cannot be determined."""
         with suppress(Refused):
             return any(entry.path == path for entry in self.folder(os.path.dirname(path)))
         return False
@@ -240,9 +240,9 @@ def _is_text(name: str) -> bool:
     return True
 
 
-# Copies a tree that an attacker wrote into a fresh clone, as data (G1). The fresh clone has a git directory that this
-# program made and borrows the mirror's objects. Only what differs from the base is copied into it, folder by folder
-# from the top. git in the clone decides which files are ignored and how text is stored.
+# The copy into a fresh clone (G1). The clone has a git directory that this program made, and borrows the mirror's
+# objects. Only what differs from the base is copied, folder by folder from the top. git in the clone decides which
+# files are ignored and how text is stored.
 
 MODULES = ".gitmodules"
 _ATTRIBUTES = ".gitattributes"
@@ -265,9 +265,9 @@ class Export:
     tree: UntrustedTree
     clone: Path
     leftovers: Mapping[str, str] = field(default_factory=dict)
-    """What set-up commands left, as in a CommitOrder."""
+    """Files that set-up commands left: path -> blob id (GONE for a removed one), as in a CommitOrder."""
     scope: tuple[str, ...] | None = None
-    """The paths that the plan names: none may be ignored. None: what no commit would hold is left out, not refused."""
+    """The paths that the plan names; none may be ignored. If None, work that no commit can hold is left out."""
     unsafe: bool = False
     """Whether git may examine submodules without a sandbox."""
     base: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -280,11 +280,11 @@ class Export:
     _links: dict[str, str] = field(default_factory=dict)
     _faults: dict[str, str] = field(default_factory=dict)
     _losses: dict[str, str] = field(default_factory=dict)
-    """What the work did that no commit of it would hold, by path."""
+    """Path -> a change there that the commit would lose."""
     _pointers: dict[str, str] = field(default_factory=dict)
     """Changed paths that hold a Git LFS pointer -> its blob id."""
     _modules: dict[str, str] = field(default_factory=dict)
-    """The base's submodules that the tree has -> what is there now."""
+    """Submodules of the base -> the kind of the entry that is there now."""
     _large: dict[str, Content] = field(default_factory=dict)
     _bytes: int = 0
     _entries: int = 0
@@ -458,7 +458,7 @@ class Export:
                 self._losses[path] = "the plan names it, and .gitignore excludes it"
 
     async def _record_submodules(self) -> None:
-        """Record submodules that are not as the base has them: empty, or with its commit and nothing else."""
+        """Record changed submodules. An unchanged one is empty, or holds exactly the commit that the base names."""
         modules = [path for path, (mode, _) in self.base.items() if mode == EntryKind.MODULE and self.scope is not None]
         listed = self._listed_submodules() if modules else ()
         for path in modules:
@@ -469,14 +469,14 @@ class Export:
                 self._losses[path] = "files in this submodule were changed"
 
     def _listed_submodules(self) -> Collection[str]:
-        """Return the submodules that the work's `.gitmodules` lists; all of the base if the work left it as it was."""
+        """Return the submodules that the work's `.gitmodules` lists; all of the base if that file is unchanged."""
         if MODULES not in self.base or (MODULES in self._seen and MODULES not in self._changed):
             return self.base
         is_file = MODULES in self._seen and MODULES not in self._links
         return submodule_paths((self.clone / MODULES).read_bytes()) if is_file else ()
 
     async def _is_clean(self, module: str) -> bool:
-        """Return whether set-up commands have filled a submodule, and the work left it so, as git in a sandbox says."""
+        """Return whether git, in a sandbox, finds a submodule at the commit that the base names and without changes."""
         script = 'git -C "$1" rev-parse HEAD && git -C "$1" status --porcelain'
         profile = SandboxProfile(self.tree.root, (Mount(self.tree.root, self.tree.root),))
         answer = await run.run_sandboxed(profile, ["sh", "-c", script, "sh", f"./{module}"], unsafe=self.unsafe)
@@ -488,7 +488,7 @@ class Export:
                 self._faults[path] = "it is larger than 50 MB"
 
     async def _is_of_base(self, path: str, content: Content) -> bool:
-        """Return whether a large file is the base's; it is read only if the sizes are equal."""
+        """Return whether a large file is unchanged from the base. It is read only if the sizes are equal."""
         kind, oid = self.base.get(path, ("", ""))
         may_match = kind == content.kind and content.size == int((await run.git(self.clone, "cat-file", "-s", oid)).out)
         return may_match and await asyncio.to_thread(self.tree.holds, path, oid, content.size)
@@ -498,7 +498,6 @@ class Export:
         return bool(oid) and size <= TREE_LIMIT and await asyncio.to_thread(self.tree.holds, path, oid, size)
 
     def _raise_faults(self) -> None:
-        """Raise Refused with all faults at once."""
         for path in self._changed:
             if path in self._links and escapes(path, self._links):
                 self._faults[path] = "it is a link that leads out of the repository"

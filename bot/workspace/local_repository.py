@@ -20,9 +20,9 @@ from bot.workspace.sandbox import Mount, SandboxProfile, check_git
 # path.
 
 ENTRY_LIMIT: Final = 1_000_000
-"""Files and folders of one commit."""
+"""The most files and folders of one commit."""
 _LISTING_LIMIT: Final = 256 << 20
-"""Total bytes of their paths."""
+"""The most bytes of their paths together."""
 EXAMINED_NAMES: Final = 1_000_000
 """Names that a search for pipes examines before it gives up."""
 MATCHING_SECONDS: Final = 30.0
@@ -35,7 +35,7 @@ COUNT: Final = (
 """Counts the files and folders of HEAD and the bytes of their paths; git is stopped when there are too many."""
 
 _WHOLE_PATHS: Final = 3
-"""The last version of git's index in which a path is not shortened by what it has in common with the one before."""
+"""The last version of git's index that writes each path in full, without sharing the prefix of the path before."""
 _READ_BY_GIT: Final = frozenset({".gitignore", ".gitattributes", ".gitmodules"})
 
 
@@ -107,9 +107,8 @@ def _blocks(entry: "os.DirEntry[str]") -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
 
 
-# A person's local repository: its location, its state, and how git reaches it. Its configuration, hooks and attributes
-# are not ours: every git process that runs in it is confined to a sandbox without network or keys, and with its hooks
-# switched off (G1).
+# A person's local repository. Its configuration, hooks and attributes are untrusted: every git process that runs in it
+# is confined to a sandbox without network or keys, and with its hooks switched off (G1).
 
 _SETTINGS = {
     "safe.directory": "*",  # whoever owns it: git runs in a sandbox
@@ -168,7 +167,7 @@ class LocalRepository:
 
     @property
     def location(self) -> str:
-        """The path that git gets, the same in all of its work trees."""
+        """The path that git commands get; it is the same for all work trees of the repository."""
         return str(self.place.common_dir)
 
     @property
@@ -178,7 +177,7 @@ class LocalRepository:
 
     @property
     def folder(self) -> str:
-        """Its own work tree."""
+        """The repository's own work tree."""
         return str(self.place.top)
 
     @property
@@ -187,7 +186,7 @@ class LocalRepository:
         return any((self.place.common_dir / "objects" / "pack").glob("*.promisor"))
 
     def need_writable(self) -> None:
-        """Raise Misconfigured if a push to it would fail: in a sandbox, root has no right to other users' files."""
+        """Raise Misconfigured if a push would fail. Even root cannot write other users' files in a sandbox."""
         objects = self.place.common_dir / "objects"
         status = objects.stat()
         is_foreign = os.geteuid() == 0 and status.st_uid != 0 and not status.st_mode & 0o002 and not self.unsafe

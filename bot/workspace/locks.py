@@ -53,8 +53,7 @@ class Lock:
             os.close(descriptor)
 
     def _open_locked(self, how: int) -> int:
-        """Open and lock the file that currently has this name; the previous holder may have removed the one that was
-        opened."""
+        """Open and lock the file of this name; start over if the previous holder removed the file that was opened."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         while True:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -70,7 +69,7 @@ class Lock:
             os.close(descriptor)
 
 
-# Removes folders that nobody will use again: their process was killed, or their thread ended long ago:
+# The sweep removes folders whose process was killed or whose thread ended long ago:
 # - A process that works in a folder holds the lock of its name, so a folder whose lock is free is not in use.
 # - A folder with a unique name is removed as soon as it is not in use. A thread's own checkout stays for the next
 #   session until it has been unused for a long time.
@@ -86,7 +85,7 @@ AT_ONCE: Final = 10
 
 
 def is_unused(stamp: Path, *, seconds: float = KEPT_SECONDS) -> bool:
-    """Return whether a file (or its folder, if it is missing) was untouched for that long, or less on a full disk."""
+    """Return whether a file (or its folder, if it is missing) is unused for that long; less on an almost full disk."""
     try:
         last_use = (stamp if stamp.exists() else stamp.parent).stat().st_mtime
         disk = shutil.disk_usage(stamp.parent)
@@ -98,8 +97,7 @@ def is_unused(stamp: Path, *, seconds: float = KEPT_SECONDS) -> bool:
 
 
 def _abandoned_locks(folder: Path) -> list[Path]:
-    """List the paths of locks without a folder: their holder was killed before it made, or after it removed, the
-    folder."""
+    """Return the paths of locks without a folder: their holder was killed before making or after removing it."""
     names = {place.name for place in folder.glob("*/")}
     return [folder / lock.stem for lock in folder.glob("*.lock") if not {lock.stem, f"{lock.stem}{MAKING}"} & names]
 

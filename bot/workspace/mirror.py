@@ -60,11 +60,11 @@ async def missing_contents(mirror: Path, commit: CommitId) -> bytes:
 # - Objects are deleted only when no ref has needed them for two weeks, so that readers in other processes continue.
 
 COMMIT_LIMIT: Final = 10_000_000_000
-"""Bytes of all files of one commit."""
+"""The most bytes of all files of one commit."""
 PATH_LIMIT: Final = 3000
-"""Bytes of a path. Linux allows 4096, and the folder of checkouts needs some of them."""
+"""The most bytes of a path. Linux allows 4096, and the path of the checkout takes some of them."""
 NAME_LIMIT: Final = 255
-"""Bytes of one name (limits.h, NAME_MAX)."""
+"""The most bytes of one name (limits.h, NAME_MAX)."""
 PACKS: Final = 20
 """A mirror with no more packs than this is not repacked."""
 MIRROR_SECONDS: Final = 90 * 24 * 3600.0
@@ -189,7 +189,7 @@ def _too_large(why: str, commit: CommitId) -> PlangateError:
 
 # The mirror: one bare repository for each repository worked on, written by this program only (G2). Checkouts borrow its
 # objects read-only, and the publisher clones from it. It keeps each requested commit under
-# ``refs/plangate/commits/<commit>``, one file per commit, whose modification time is the commit's last use; `upkeep`
+# ``refs/plangate/commits/<commit>``, one file per commit, whose modification time is the commit's last use; `clean_up`
 # drops commits that have long been unused. A damaged mirror is deleted and fetched again.
 
 Source: TypeAlias = LocalRepository | RemoteRepository
@@ -276,9 +276,7 @@ class Mirror:
             await clean_up(self.path)
 
     async def read(self, commit: CommitId, path: str, *, limit: int = READ_LIMIT) -> bytes | None:
-        """Return a file of a commit, following links inside the repository; None if it is missing or larger than
-        `limit`.
-        """
+        """Return a file of a commit, following links in the repository; None if missing or above `limit` bytes."""
         oid, size = (await self._blobs(commit, [path])).get(path, ("", limit + 1))
         return None if size > limit else await self._content(oid)
 
@@ -329,7 +327,7 @@ class Mirror:
         return _paths((await run.git(self.path, "ls-tree", "-r", "-z", "--name-only", commit, *only)).out)
 
     async def links(self, commit: CommitId) -> dict[str, str]:
-        """Return what each symbolic link of a commit holds: path -> target."""
+        """Return the symbolic links of a commit: path -> target."""
         listing = (await run.git(self.path, "ls-tree", "-r", "-z", commit)).out.decode("utf-8", "surrogateescape")
         rows = (row.partition("\t") for row in listing.split("\0") if row.startswith("120000 "))
         ids = {path: facts.rpartition(" ")[2] for facts, _, path in rows}
@@ -437,7 +435,7 @@ class Mirror:
     async def reach(
         self, where: Path, *arguments: str, stdin: bytes = b"", settings: Mapping[str, str]
     ) -> run.ProcessResult:
-        """Run a git command that reaches the source; once more if its server refuses the token and there is another."""
+        """Run a git command that reaches the source; again if the server refuses the token and there is another."""
 
         async def attempt() -> run.ProcessResult:
             given = {**settings, **await asyncio.to_thread(self.source.settings)}

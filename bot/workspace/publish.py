@@ -41,7 +41,7 @@ OVERLAP: Final = 1 << 14
 READ_AT_ONCE: Final = 8 << 20
 SHOWN: Final = 50
 _BINARY_BYTES: Final = 8_000
-"""Bytes in which git searches for a zero byte to tell binary from text."""
+"""The first bytes of a file, in which git searches for a zero byte to tell binary from text."""
 
 Place = tuple[str, int, str]
 """Path, line, kind."""
@@ -82,7 +82,7 @@ class Screen:
 
     def _in_words(self, order: CommitOrder, changes: Sequence[PathChange]) -> list[Place]:
         words = [("the commit message", order.message)]
-        words += [("the branch", order.branch)] if order.expected is None else []  # else it is there already
+        words += [("the branch", order.branch)] if order.expected is None else []  # else the branch already exists
         words += [("a file's name", change.path) for change in changes if not change.before]
         return [(place, 1, span.kind) for place, text in words for span in self.redactor.find_secrets(text)]
 
@@ -159,7 +159,7 @@ def _text(data: bytes) -> str:
     return data.replace(b"\0", b"").decode("latin-1") if _is_binary(data) else data.decode(errors="replace")
 
 
-# Writes the commit that is published, and signs it if the operator has configured a key:
+# The commit that is published, signed if the operator has configured a key:
 # - Every part of a commit is derived from the order and the committer, so the same order gives the same commit (E3).
 #   Therefore only keys with deterministic signatures are accepted: Ed25519 and RSA.
 # - Only this module uses GitPython, in a clone that this program made, and passes it no argument that others control.
@@ -241,14 +241,14 @@ async def _run_keygen(*arguments: str, stdin: bytes = b"") -> bytes:
     return answer.out
 
 
-# The publisher: copies a checkout's work to a branch of the repository (G1, G3, G4):
+# The rules of the publisher (G1, G3, G4):
 # - It works in a fresh clone and never runs git in the checkout. A person's work tree, index and HEAD stay untouched.
 # - It commits nothing outside the approved plan's scope and no secret (X3); for an amendment, exactly its own tree.
 # - If the work was verified, it commits exactly the verified tree (G3a).
 # - The harness sets author, date, branch and message.
 # - It pushes with one compare-and-swap: a new branch must not exist yet, and a pull request's branch must still be at
-#   the plan's base. What was screened and hashed here lands bit for bit. A commit that the server creates could only be
-#   compared after it is on the branch, and cannot hold every file mode.
+#   the plan's base. The server gets exactly the commit that was screened and hashed here. A commit made through the
+#   server's API could be compared only once it is on the branch, and cannot hold every file mode.
 # - The same order gives the same commit. A branch that holds something else is a Conflict and is never overwritten.
 
 KEPT_LIMIT: Final = 32 << 20
@@ -361,7 +361,7 @@ class Publisher:
     async def _clone_of(
         self, checkout: Checkout, leftovers: Mapping[str, str], scope: tuple[str, ...] | None = None
     ) -> AsyncIterator[Path]:
-        """Yield a fresh clone with a checkout's tree in its index, without leftovers of set-up commands."""
+        """Yield a fresh clone whose index holds a checkout's tree without the leftovers of set-up commands."""
         async with self.make_place() as place:
             clone = place / "clone"
             start_repository(clone, self.mirror, head=checkout.base)
@@ -393,9 +393,9 @@ class Publisher:
             raise Refused("the work is a merge, whose other commits would be lost", fix=fix)
 
     async def _push(self, clone: Path, commit: CommitId, order: CommitOrder) -> None:
-        """Move the branch if it is where the order expects it, or make it; a branch already at this commit stays.
+        """Make the branch, or move it from where the order expects it. A branch that is already at this commit stays.
 
-        If a connection breaks, git may repeat a push by itself, and then report that its own first push came earlier.
+        After a broken connection, git may repeat a push and report its own first attempt as somebody else's push.
         Therefore a push that was overtaken is tried once more (E1).
         """
         answer = await self._push_commit(clone, commit, order)
@@ -440,7 +440,7 @@ async def _remove(place: Path) -> None:
 
 
 def _check(plan: ApprovedPlan, checkout: Checkout, order: CommitOrder) -> None:
-    """Raise Refused for an order that the harness should not have given."""
+    """Raise Refused for an order that does not fit the plan or checkout, or has a bad branch, co-author, or message."""
     if plan.document.base != checkout.base:
         raise Refused(
             "the checkout was made from another commit than the plan", where=checkout.base, fix="start the work again"

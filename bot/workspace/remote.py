@@ -1,8 +1,8 @@
 """A repository on a server, reached over HTTPS with a token (G2).
 
 Rules
-- The token is requested before each command and passed to that one git process through its environment: it is never
-  on disk, in an argument or in a URL.
+- The token is requested before each command and passed to that one git process through its environment: it is never on
+  disk, in an argument or in a URL.
 - It is sent only to this repository's URL, and no redirect is followed.
 - Plain HTTP is allowed only for this machine: a simulated server.
 """
@@ -26,7 +26,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost"})
 
 _RULES = "let this bot bypass that rule, or change the rule"
 
-# What git and GitHub's servers print, what it means, and its cure.
+# Messages of git and of GitHub's servers, each with its meaning and its cure.
 _REFUSALS = (
     ("error: 301", "the repository has moved", "use its new address"),
     ("error: 302", "the repository has moved", "use its new address"),
@@ -56,7 +56,7 @@ class Route:
 
 
 async def has_no_other_token() -> bool:
-    """Return False, for what reaches a repository with one fixed token, or without any."""
+    """Return False: the repository is reached with one fixed token, or without a token."""
     return False
 
 
@@ -76,7 +76,7 @@ class RemoteRepository:
     wait: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits for a number of seconds before a retry."""
     renew: Callable[[], Awaitable[bool]] = has_no_other_token
-    """Has the next command use another token than the one that was refused; returns whether there is one."""
+    """Makes the next command use another token than the refused one; returns False if there is none."""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)

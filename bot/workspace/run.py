@@ -22,10 +22,10 @@ from bot.workspace import sandbox
 from bot.workspace.sandbox import SandboxProfile
 
 OUTPUT_LIMIT: Final = 64 << 20
-"""Bytes of output: enough for the file list of a repository with several hundred thousand files."""
+"""The most bytes of output: enough for the file list of a repository with several hundred thousand files."""
 
 TIMEOUT: Final = 600.0
-"""Seconds: enough for the first fetch of a large repository."""
+"""The time limit in seconds: enough for the first fetch of a large repository."""
 _END_SECONDS: Final = 1.0
 NICENESS: Final = 10
 """The niceness of programs: checks and deliveries, which need little time, go first while processors are scarce."""
@@ -41,7 +41,7 @@ _SETTINGS = {
     "maintenance.auto": "false",
     "receive.autogc": "false",
     "protocol.version": "2",
-    "protocol.allow": "never",  # except what the source of a fetch or push allows
+    "protocol.allow": "never",  # except the protocols that the source of a fetch or push allows
     "advice.detachedHead": "false",
     "init.defaultBranch": "main",
 }
@@ -153,10 +153,10 @@ async def execute(
 
 
 async def start_process(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
-    """Return a started program that leads its own session and has a lower priority than anything else on the machine.
+    """Start a program that leads its own session at a low priority.
 
-    A cancelled start kills it as soon as it exists. The cancellation never reaches asyncio's own start, which could
-    then wait forever for pipes that nobody closes.
+    A cancelled start kills the program as soon as it exists. The cancellation never reaches asyncio's own start, which
+    could then wait forever for pipes that nobody closes.
     """
     task = asyncio.ensure_future(starting)
     try:
@@ -242,7 +242,7 @@ async def _read_bounded(stream: asyncio.StreamReader | None) -> bytes:
 
 
 def leave_keyring() -> None:
-    """Join a new session keyring with this thread and what it starts: bubblewrap would pass ours on (TOOLHOST).
+    """Move this thread, and what it starts, to a new session keyring: bubblewrap would pass ours on (TOOLHOST).
 
     keyctl(2), KEYCTL_JOIN_SESSION_KEYRING. A kernel without keyrings has none to leave.
     """

@@ -1,4 +1,4 @@
-"""The sandbox: the namespaces, mounts, limits, and environment of a program of the repository (D1)."""
+"""The sandbox of the repository's programs: namespaces, mounts, limits, system calls, and environment (D1)."""
 
 import errno
 import itertools
@@ -31,8 +31,7 @@ from bot.core.errors import OLDEST_GIT, Misconfigured, NoSandbox
 # https://docs.kernel.org/admin-guide/cgroup-v2.html
 
 MOST_TASKS: Final = 512 + 64 * (os.cpu_count() or 1)
-"""Builds start more tasks on machines with more processors. Each task takes at least 0.3 MB, half of it in the kernel.
-"""
+"""Builds start more tasks on more processors. Each task takes at least 0.3 MB, half of it in the kernel."""
 _BEYOND_MB: Final = 512
 _HIERARCHIES: Final = (
     ("", {"pids": "pids.max", "memory": "memory.max", "swap": "memory.swap.max"}),
@@ -218,7 +217,7 @@ def path() -> str:
 
 
 def _bodies() -> dict[str, list[Step]]:
-    """Return the rules that check arguments, each ending with an answer; the kernel reads only these halves."""
+    """Return the checks of arguments, by system call. Of an int argument, the kernel reads only the lower 32 bits."""
     families = [(_EQUAL, 0, 1, family) for family in _FAMILIES]
     socket: list[Step] = [_load(_ARGUMENTS)]
     for family in families:
@@ -270,11 +269,11 @@ def _allow() -> Step:
     return (_RETURN, 0, 0, _ALLOW)
 
 
-# The sandbox: the namespaces, mounts and environment of a program of the repository (D1):
+# The rules of the sandbox (D1):
 # - Of the machine, only a read-only runtime, a private /tmp, and the mounts that a profile names are visible.
 # - The environment is an allow-list and contains no key; no file descriptor except the standard ones is passed on.
 # - Everything in a sandbox dies with its first process, which dies with the process that started it.
-# - A filter of system calls (`open_filter`) is a second barrier; the process that starts bubblewrap passes it.
+# - A filter of system calls is a second barrier; the process that starts bubblewrap opens it with `open_filter`.
 
 FALLBACK: Final = "/workspace"
 """Where a checkout appears if its repository's own path cannot be used."""
@@ -308,7 +307,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class SandboxProfile:
-    """What one sandbox may see and do. It has no network of its own (workspace.py mounts a way out)."""
+    """What one sandbox may see and do. It has no network; workspace.py may mount the socket of the egress proxy."""
 
     directory: str
     """The working directory, as shown inside."""
@@ -326,7 +325,7 @@ def argv(profile: SandboxProfile, *, init: bool = True, filters: Sequence[int] =
 
     With `init`, bubblewrap stays as process 1 and reaps orphans, with the program's standard pipes open: anything in
     the sandbox can write to them through /proc/1/fd. Without it, the program is process 1; it must reap, and hide
-    itself. `filters` are descriptors that bubblewrap inherits (seccomp.open_filter).
+    itself. `filters` are descriptors that bubblewrap inherits (`open_filter`).
     """
     binds = [
         part

@@ -21,7 +21,7 @@ from bot.ports import ToolOutput
 from bot.workspace import run, sandbox
 
 LINE_LIMIT: Final = 32 << 20
-"""Bytes of one answer. The longest that a toolhost means to send is an image of 5 MB in base64."""
+"""The most bytes of one answer. The longest that a toolhost should send is an image of 5 MB in base64."""
 
 TEXT_LIMIT: Final = 1_000_000
 _START_SECONDS = 20.0
@@ -133,7 +133,7 @@ class SandboxedToolhost:
             self._fail_waiting_calls()
         finally:
             try:
-                await self._kill()  # if the end of the process was not waited for
+                await self._kill()  # in case the wait for the end of the process was cancelled
             finally:
                 if self._after is not None:
                     await self._after()
@@ -217,7 +217,7 @@ class SandboxedToolhost:
         return bool(done)
 
     async def _kill(self) -> None:
-        """Kill the sandbox. Its first process takes all others along, and bubblewrap ends after it."""
+        """Kill the sandbox's first process, which ends all others in it; bubblewrap ends after them."""
         if self._process.returncode is not None:
             return
         for pid in _children(self._process.pid):
@@ -286,7 +286,7 @@ def _output(message: Json) -> ToolOutput:
 
 
 def _is_image(block: object) -> bool:
-    """Return whether a content block is an image and nothing else (facts: Messages API, image blocks)."""
+    """Return whether a content block is an image: https://platform.claude.com/docs/en/build-with-claude/vision."""
     match block:
         case {"type": "image", "source": {"type": "base64", "media_type": str(kind), "data": str(), **source}, **rest}:
             return kind in _IMAGES and not source and not rest

@@ -53,7 +53,7 @@ class SandboxLimits:
 
     memory_mb: int = 4096
     seconds: float = 600.0
-    """Per command."""
+    """The time limit of one command."""
     tmp_mb: int | None = None
     """The size of its /tmp in memory; with None, /tmp is on disk next to the checkout."""
     disk_mb: int = 10_240
@@ -104,10 +104,10 @@ class GitWorkspace:
         fresh: bool = False,
         pull: PullCommits | None = None,
     ) -> Checkout:
-        """Return the checkout of that name as it was left, or make it from `base` and the kept work.
+        """Return the existing checkout of that name, or make it from `base` and the kept work.
 
-        With `fresh` it is always made again. A checkout that is made gets refs to the commits of `pull`.
-        Raises Conflict if another process holds it. First removes what killed processes left.
+        With `fresh` it is always made again. A checkout that is made gets refs to the commits of `pull`. Removes
+        leftovers of killed processes first. Raises Conflict if another process holds the checkout.
         """
         await self.checkouts.sweep()
         await self.publisher.sweep()
@@ -124,7 +124,7 @@ class GitWorkspace:
         return await self.publisher.changed_paths(checkout)
 
     async def links(self, commit: CommitId) -> dict[str, str]:
-        """Return what each symbolic link of a commit holds: path -> target."""
+        """Return the symbolic links of a commit: path -> target."""
         await self.mirror.ensure(commit)
         return await self.mirror.links(commit)
 
@@ -133,9 +133,10 @@ class GitWorkspace:
         return await self.checkouts.fork(checkout, name, lasting=lasting)
 
     async def freeze(self, checkout: Checkout, name: str, leftovers: Mapping[str, str]) -> FrozenWork:
-        """End every sandbox of a checkout, then copy it; raises Refused if it cannot be copied or published (G3a).
+        """End every sandbox of a checkout, then copy it for verification (G3a).
 
-        The copy is what is verified: nothing that runs there changes what is published.
+        Programs that verify the copy cannot change what is published. Raises Refused if the checkout cannot be copied
+        or published.
         """
         await self._close(checkout)
         copy = await self.checkouts.fork(checkout, name)
@@ -174,7 +175,7 @@ class GitWorkspace:
     ) -> Toolhost:
         """Start a toolhost on a checkout, within limits; raises NoSandbox if no sandbox can be made (D1).
 
-        It reaches the network's hosts, or no host at all if there are none or if it is read-only.
+        The toolhost reaches the hosts of `network`; with read-only access, it reaches no host.
         """
         is_connected = bool(network.hosts) and access is Access.WRITE and not self.source.unsafe
         host = await self._start(checkout, access, network=network if is_connected else NO_NETWORK, bounds=bounds)
@@ -218,7 +219,7 @@ class GitWorkspace:
     ) -> SandboxedToolhost:
         """Start a toolhost that sees one checkout, the mirror, and the mounts in `beside`.
 
-        A proxy, if the network has hosts, and a folder for /tmp are made for it, and end with it.
+        Also makes a folder for /tmp and, if the network has hosts, a proxy; both end with the toolhost.
         """
         self.checkouts.place(checkout)
         variables = {} if access is Access.WRITE else _READ_ONLY_SETTINGS
@@ -277,7 +278,7 @@ class LocalWorkspace(GitWorkspace):
     __slots__ = ()
 
     async def keep(self, checkout: Checkout) -> bytes:  # noqa: ARG002 - the port's
-        """Return b"": nothing has to be restored elsewhere."""
+        """Return b"": the checkouts of a local run are never restored on another disk."""
         return b""
 
 

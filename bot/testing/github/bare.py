@@ -104,7 +104,7 @@ class Bare:
             for path in (f"{folder}/{name}" for name in files if not name.endswith(".lock")):
                 with suppress(FileNotFoundError):  # it was deleted just now
                     loose[path[start:]] = Path(path).read_text(encoding="utf-8").rstrip()
-        packed = self.folder / "packed-refs"  # read last: a ref that is packed meanwhile is in one of them
+        packed = self.folder / "packed-refs"  # read last, so that a ref packed meanwhile is in one of the two
         lines = packed.read_text(encoding="utf-8").splitlines() if packed.exists() else []
         recorded = {name: at for at, _, name in (line.partition(" ") for line in lines if line[0] not in "#^")}
         return dict(sorted({**recorded, **loose}.items()))
@@ -128,7 +128,7 @@ class Bare:
         (self.folder / "packed-refs").write_text(f"# pack-refs with: sorted \n{lines}", encoding="utf-8")
 
     def resolve(self, revision: str, kind: str = "commit") -> str | None:
-        """Return the id of the object of that kind that a revision names, or None."""
+        """Return the id of the object of that kind to which a revision leads, or None."""
         start, colon, path = revision.partition(":")
         if start.startswith("refs/") and is_branch(start):
             start = self.refs().get(start, "")
@@ -139,7 +139,7 @@ class Bare:
         try:
             if not colon and _ID.fullmatch(start) and self.kind(start) == kind:
                 return start
-            # The object that an id names never changes, nor what a commit has at a path; a name may move.
+            # Results for ids are cached, because they never change; those for names are not, because a name may move.
             find = _immutable_object_id if _ID.fullmatch(start) else _object_id
             return find(self, f"{start}{colon}{path}", kind)
         except GitRefusedError:
@@ -164,7 +164,7 @@ class Bare:
     ) -> str:
         """Commit changed files (None deletes) on top of a parent and return the commit id.
 
-        `branch` moves to the commit, if the branch is new or the commit follows it; without it no ref moves.
+        Also makes `branch`, or moves it forward, to the commit; with "", no ref moves.
         """
         with suppress(LeftToGitError):
             commit = write_commit(self.folder / "objects", parent, files, persons=by.lines(), message=message)
@@ -210,7 +210,7 @@ class GitRefusedError(Exception):
 
 
 def _object_id(bare: Bare, revision: str, kind: str) -> str:
-    """Return the id of the object of that kind that a revision names. Raises GitRefusedError if there is none."""
+    """Return the id of the object of that kind to which a revision leads. Raises GitRefusedError if there is none."""
     if ":" not in revision:
         return bare.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{{kind}}}")
     # Git would read a peeling suffix after "commit:path" as part of the path.
@@ -222,9 +222,9 @@ def _object_id(bare: Bare, revision: str, kind: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _immutable_object_id(bare: Bare, revision: str, kind: str) -> str | None:
-    """Return the same of a revision that begins with an id; None if that object is there and leads to no such object.
+    """Return what `_object_id` returns for a revision that begins with an id, cached; None if it names no such object.
 
-    Raises GitRefusedError if the object is not there, which is not kept, because a push may bring it.
+    Raises GitRefusedError if the id's own object is missing. That is not cached, because a push may bring the object.
     """
     try:
         return _object_id(bare, revision, kind)
@@ -240,7 +240,7 @@ def _immutable_text(bare: Bare, *arguments: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _immutable_kind(bare: Bare, ident: str) -> str:
-    """Return the type of the object with that id. Raises GitRefusedError, which is not kept, if it is not there."""
+    """Return the type of the object with that id, cached. Raises GitRefusedError, uncached, if there is none."""
     return read_object(bare.folder / "objects", ident)[0] or bare.text("cat-file", "-t", ident)
 
 

@@ -240,7 +240,7 @@ def changed_files(bare: Bare, base: str, head: str) -> tuple[ChangedFile, ...]:
 def files_between(bare: Bare, old: str, new: str) -> tuple[ChangedFile, ...]:
     """Return the files that differ between two commits or trees, given by id. Cached, because ids never change."""
     flags = ("-r", "-M", "-z", "--raw", "--numstat", "--patch", "--no-abbrev")
-    # Git ends each field with a zero byte, and puts one before the patches: the first pair of them is there.
+    # Git ends each field with a zero byte and adds another one before the patches, so the first pair separates the two.
     told, _, text = bare.run("diff-tree", *flags, old, new, "--").decode(errors="replace").partition("\0\0")
     raw: list[tuple[str, str, str, str | None]] = []
     counts: dict[str, tuple[int, int]] = {}

@@ -205,7 +205,7 @@ MISTAKEN: Final = "Invalid GitHub App configuration"
 
 
 class BadManifestError(NotAllowedError):
-    """GitHub does not accept the manifest; the text is what its page says."""
+    """GitHub does not accept the manifest; the message is the one that its page shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,7 @@ def redirect_with_code(world: GitHubState, app: App, manifest: Manifest, state: 
 
 
 def take_app(world: GitHubState, code: str) -> tuple[App, str] | None:
-    """Return the App that a code stands for and its webhook, once and within an hour; otherwise None."""
+    """Return the App made under a code and the URL of its webhook. A code works once, for an hour; otherwise None."""
     app, hook_url, created_at = world.manifest_codes.pop(code, (None, "", world.now()))
     if app is None or world.now() - created_at > CODE_LIFE:
         return None

@@ -118,7 +118,7 @@ class EditableText:
 
     body: str
     edits: tuple[Edit, ...] = ()
-    by_mail: bool = False  # whether it was sent by mail. Edits do not change that
+    by_mail: bool = False  # whether it was sent by mail; edits do not change this
 
     @property
     def last_edited_at(self) -> datetime | None:
@@ -131,7 +131,7 @@ class EditableText:
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """The pull request part of a thread. Its commits are those of the last push that the world recorded."""
+    """The pull request part of a thread. Its commits are as of the last recorded push."""
 
     head_repository: int
     head_ref: str
@@ -339,7 +339,7 @@ class RulesetSettings:
     prefix: str = ""
     enforcement: Literal["disabled", "active", "evaluate"] = "active"
     pattern: str = ""  # how the names of branches must begin, for the rule `branch_name_pattern`
-    bypassed: bool = False  # whether the caller bypasses it, whoever that is
+    bypassed: bool = False  # whether every caller bypasses it
 
 
 @dataclass(frozen=True, slots=True)

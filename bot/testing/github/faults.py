@@ -28,7 +28,7 @@ class Fault:
     kind: Kind
     status: int = 502
     seconds: float = 0.0
-    """Seconds to wait: for "delay", and for "reset" before the connection breaks, so that a test can end the client."""
+    """For "delay": seconds to wait. For "reset": seconds before the break, so that a test can stop the client."""
     done: bool = False
     """For "reset" and "delay": whether the request is carried out before the connection breaks or the wait begins."""
     headers: Mapping[str, str] = field(default_factory=dict)

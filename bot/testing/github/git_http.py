@@ -1,7 +1,8 @@
 """Git's smart HTTP protocol at `<server>/<owner>/<repo>.git`.
 
-A listing (`ls-refs`) and the refs that precede a push are most of a bot's requests to git, and the answer is in the
-repository's files. None means that git has to answer, for example because a ref is symbolic.
+Most of a bot's requests to git are for a list of refs: `ls-refs`, and the list before a push. Both are answered here
+from the repository's files. A function that returns None leaves the answer to git, for example because a ref is
+symbolic.
 """
 
 import gzip
@@ -32,7 +33,7 @@ CAPABILITIES = re.compile(rb"agent=[!-~]+|object-format=sha1")
 """The capabilities that a client may state before its request."""
 ID = re.compile(r"[0-9a-f]{40}")
 FEW = 8
-"""Maximum number of packed objects that git is asked about one by one, once each. One process is asked about more."""
+"""Maximum number of packed objects that are looked up one by one. For more, one git process answers the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def _advertise_nothing(service: str, environment: Mapping[str, str]) -> bytes:
 
 # https://git-scm.com/docs/protocol-v2#_ls_refs
 def answer_listing(bare: Bare, request: bytes) -> bytes | None:
-    """Return the answer to a request of version 2 of the protocol, if it is one for refs."""
+    """Return the answer to an `ls-refs` request (version 2 of the protocol); None if git has to answer."""
     listing, refs = parse_listing(request), _plain_refs(bare)
     if listing is None or refs is None:
         return None
@@ -98,7 +99,7 @@ def _head_line(bare: Bare, listing: Listing, refs: Mapping[str, str]) -> Iterato
 
 # https://git-scm.com/docs/pack-protocol#_reference_discovery
 def refs_before_push(bare: Bare) -> bytes | None:
-    """Return the refs that are listed to a push, which are those that it may change, and the server's capabilities."""
+    """Return the list before a push: the refs that it may change, and the capabilities; None if git must answer."""
     refs = _plain_refs(bare)
     if refs is None:
         return None
@@ -114,7 +115,7 @@ def _plain_refs(bare: Bare) -> dict[str, str] | None:
 
 
 def parse_listing(request: bytes) -> Listing | None:
-    """Return a request for refs; None if it is another one, or if git would have something to say of it."""
+    """Parse an `ls-refs` request; None for any other request, and for one that git might reject."""
     packets = list(split_packets(request))
     if packets[:1] != [b"command=ls-refs"] or packets[-1] != FLUSH or packets.count(DELIMITER) > 1:
         return None
@@ -129,7 +130,7 @@ def parse_listing(request: bytes) -> Listing | None:
 
 # https://git-scm.com/docs/protocol-common#_pkt_line_format
 def split_packets(stream: bytes) -> Iterator[bytes]:
-    """Yield the packets at the start of a stream, without line break; special ones, and what is none, as they are."""
+    """Yield the packets of a stream without their line breaks; special packets and invalid bytes are unchanged."""
     while stream:
         length = int(stream[:4], 16) if re.match(rb"[0-9a-f]{4}", stream) else 0
         if length <= len(FLUSH):
@@ -146,9 +147,9 @@ def packet(line: str) -> bytes:
 
 
 def peel_tags(bare: Bare, refs: Mapping[str, str]) -> dict[str, str] | None:
-    """Return what the refs to tags with a text lead to; None if git has to read packs for many.
+    """Return what annotated tags point to: ref -> object id; None if too many of the objects are in packs.
 
-    Git lets a branch lead to nothing but a commit.
+    Branches are skipped, because they always point to commits.
     """
     others = {name: at for name, at in refs.items() if not name.startswith("refs/heads/")}
     if sum(not bare.is_loose(at) for at in set(others.values())) > FEW:
@@ -163,9 +164,9 @@ def _is_tag(bare: Bare, ident: str) -> bool:
         return False
 
 
-# https://git-scm.com/docs/http-protocol. The password of Basic authentication is a token. What is no listing
-# is answered by git's own upload-pack and receive-pack, without git-http-backend, which would be a second process for
-# each request.
+# https://git-scm.com/docs/http-protocol. The password of Basic authentication is a token. All other requests are
+# answered by git's own upload-pack and receive-pack, without git-http-backend, which would be a second process for each
+# request.
 
 PRE_RECEIVE = """#!/bin/sh
 while read -r old new ref; do
@@ -346,7 +347,7 @@ def _result(bare: Bare, service: str, environment: Mapping[str, str], body: byte
 
 # https://git-scm.com/docs/pack-protocol#_reference_update_request_and_packfile_transfer
 def _changes_ruled_refs(push: bytes) -> bool:
-    """Return whether a push names a branch or a tag. Rules, and so the hook, concern nothing else."""
+    """Return whether a push changes a branch or a tag. Rules, and so the hook, apply to no other refs."""
     commands = takewhile(lambda line: line != FLUSH, split_packets(push))
     return any(f" refs/{kind}/".encode() in line for line in commands for kind in ("heads", "tags"))
 

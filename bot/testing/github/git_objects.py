@@ -1,6 +1,6 @@
-"""Reads and writes git objects and refs in files, in a tenth of the time that a process of git's takes.
+"""Reads and writes git objects and refs as files, ten times faster than a git process.
 
-What only git can do or judge is left to it, such as a parent that lies in a pack, or an odd name.
+Cases that need git itself are left to it, such as a parent in a pack or an unusual name.
 https://git-scm.com/book/en/v2/Git-Internals-Git-Objects
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TypeAlias
 
-FileContents: TypeAlias = Mapping[str, str | bytes | None]  # path -> what the file is to hold; None deletes it
+FileContents: TypeAlias = Mapping[str, str | bytes | None]  # path -> the new content; None deletes the file
 _PLAIN_PATH = re.compile(r"(?:\.?(?![.])[A-Za-z0-9._ -]+(?<![. ])/)*\.?(?![.])[A-Za-z0-9._ -]+(?<![. ])")
 _PLAIN, _FOLDER = "100644", "40000"
 _FASTEST = 1  # zlib's level
@@ -29,7 +29,7 @@ _PERSON = re.compile(
 
 
 class LeftToGitError(Exception):
-    """Only git can tell what is to be done."""
+    """The request needs a git process."""
 
 
 def object_path(objects: Path, ident: str) -> Path:
@@ -58,9 +58,9 @@ def write_object(objects: Path, kind: str, content: bytes) -> str:
 
 
 def write_commit(objects: Path, parent: str | None, files: FileContents, *, persons: str, message: str) -> str:
-    """Write a commit that changes files of its parent, and return its id; raises LeftToGitError.
+    """Write a commit that changes files of its parent, and return its id; raises LeftToGitError if this needs git.
 
-    `persons` are the lines of its author and committer.
+    `persons` are the header lines of its author and committer.
     """
     folders = {str(folder) for path in files for folder in Path(path).parents}
     is_plain = all(_PLAIN_PATH.fullmatch(path) and ".git" not in path.lower().split("/") for path in files)
@@ -100,7 +100,7 @@ def _changed_entry(objects: Path, mode: str, ident: str, changes: FileContents) 
     if "" not in changes:
         if mode == _FOLDER or any(content is not None for content in changes.values()):
             return _FOLDER, _change_folder(objects, ident if mode == _FOLDER else "", changes)
-        return mode, ident  # what is deleted below a file is not there
+        return mode, ident  # a deletion below a file has nothing to delete
     content = changes[""]
     if content is None:
         return _PLAIN, ""
@@ -123,7 +123,7 @@ class CommitText:
 
     tree: str
     parents: tuple[str, ...]
-    author: dict[str, str]  # `name`, `email`, and `date` (ISO 8601); so of the committer
+    author: dict[str, str]  # `name`, `email`, and `date` (ISO 8601), as in `committer`
     committer: dict[str, str]
     message: str
 
@@ -131,7 +131,7 @@ class CommitText:
     def parse(cls, text: str) -> CommitText:
         head, _, message = text.partition("\n\n")
         rows = [line.partition(" ")[::2] for line in head.split("\n")]
-        facts = dict(reversed(rows))  # a line of a signature begins with a space, and never has one of these names
+        facts = dict(reversed(rows))  # lines of a signature begin with a space, so they hide none of these names
         parents = tuple(value for name, value in rows if name == "parent")
         people = _person(facts["author"]), _person(facts["committer"])
         return cls(facts["tree"], parents, *people, message.rstrip("\n"))
@@ -149,18 +149,18 @@ def _person(text: str) -> dict[str, str]:
 # https://git-scm.com/docs/gitrepository-layout
 ABSENT = "0" * 40
 _PLAIN_REF = re.compile(r"refs(?:/(?![.])(?!\S*\.\.)[A-Za-z0-9._-]+(?<!\.)(?<!\.lock))+")
-"""Names that git takes: https://git-scm.com/docs/git-check-ref-format"""
+"""A subset of the names that git accepts: https://git-scm.com/docs/git-check-ref-format"""
 
 
 def write_ref(folder: Path, ref: str, after: str, *, before: Collection[str] | None = None) -> bool:
-    """Point a ref at an object; return False, and do nothing, if that is left to git.
+    """Point a ref at an object and return True; or return False, with nothing changed, if git has to do it.
 
-    It is left to git if the ref has none of the values `before`, because git says then what is wrong.
+    That includes a ref that has none of the values in `before`, so that the error message is git's own.
     """
     path, lock = folder / ref, folder / f"{ref}.lock"
     if not _PLAIN_REF.fullmatch(ref) or after == ABSENT or (folder / "packed-refs").exists():
         return False
-    with suppress(OSError):  # another ref is in the way, or somebody else holds the lock
+    with suppress(OSError):  # another ref is in the way, or another process holds the lock
         path.parent.mkdir(parents=True, exist_ok=True)
         with lock.open("x", encoding="utf-8") as file:
             file.write(f"{after}\n")
@@ -175,6 +175,6 @@ def write_ref(folder: Path, ref: str, after: str, *, before: Collection[str] | N
 
 
 def named_object(refs: Mapping[str, str], name: str) -> str:
-    """Return what a short name such as ``main`` points to, by the rules of git-rev-parse(1); "" if git has to say."""
+    """Return the id that a short name such as ``main`` points to (git-rev-parse(1)); "" unless one ref matches."""
     ids = [refs[ref] for ref in (f"refs/{name}", f"refs/tags/{name}", f"refs/heads/{name}") if ref in refs]
     return ids[0] if len(ids) == 1 else ""

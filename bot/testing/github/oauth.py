@@ -25,7 +25,7 @@ from bot.testing.github.world import GitHubState
 CODE_LIFE: Final = timedelta(minutes=10)
 ACCESS_LIFE: Final = timedelta(seconds=28_800)
 REFRESH_LIFE: Final = timedelta(seconds=15_897_600)
-COOKIE: Final = "acting_as"  # names the person at the browser, as on the other pages
+COOKIE: Final = "acting_as"  # holds the name of the person at the browser, as on the other pages
 
 
 # https://docs.github.com/en/apps/oauth-apps/maintaining-oauth-apps/troubleshooting-oauth-app-access-token-request-errors

@@ -25,7 +25,7 @@ class Person(ActingUser):
         return self.world.users[self.id]
 
     def by_mail(self) -> Person:
-        """Return the same person, whose texts are sent by mail from now on (`createdViaEmail`)."""
+        """Return this person as one who writes by mail: their texts have `createdViaEmail`."""
         return replace(self, mails=True)
 
     # --- threads -----------------------------------------------------------------------------------------------

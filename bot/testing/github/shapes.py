@@ -1,7 +1,7 @@
-"""The addresses of the simulated GitHub, and the REST and webhook JSON of what is in it.
+"""The URLs of the simulated GitHub, and the JSON of its entities in REST and webhooks.
 
-Schemas are those of GitHub's OpenAPI (https://github.com/github/rest-api-description). A required field that this
-world does not model holds the value of a new, empty repository.
+Schemas are those of GitHub's OpenAPI (https://github.com/github/rest-api-description). A required field that this world
+does not model holds the value of a new, empty repository.
 """
 
 from collections import Counter

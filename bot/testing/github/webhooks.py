@@ -151,8 +151,8 @@ def _pushed_commit(site: Site, home: Repository, sha: str) -> Json:
     }  # fmt: skip
 
 
-# https://docs.github.com/en/webhooks/using-webhooks/handling-webhook-deliveries. GitHub does not retry on
-# its own and guarantees no order. A redelivery keeps the guid.
+# https://docs.github.com/en/webhooks/using-webhooks/handling-webhook-deliveries. GitHub does not retry on its own and
+# guarantees no order. A redelivery keeps the guid.
 
 TIMEOUT_SECONDS = 10.0  # seconds GitHub waits for a 2xx
 
@@ -209,7 +209,7 @@ class Webhooks:
         self._site = site
         self._hooks: list[Hook] = []
         self.public_hosts: dict[str, str] = {}
-        """base of a public URL -> base of the address on this machine that it leads to, as through a proxy"""
+        """Base of a public URL -> base of the local URL to which its deliveries go, as through a proxy."""
         self._deliveries: dict[int, DeliveryAttempt] = {}
         self._mishaps: list[tuple[str, Mishap]] = []
         self._held: list[DeliveryAttempt] = []

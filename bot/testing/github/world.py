@@ -45,10 +45,9 @@ class TurnedClock:
         await asyncio.sleep(0)
 
 
-# Values are frozen, and a change replaces a value. Every change, and every read of more than one value,
-# holds `lock`. A change ends with `emit`, so that `version` grows and listeners (webhooks.py) see the world as of that
-# moment. The actions of people are in conversation.py and code_changes.py; tests use them through
-# `world.person("alice")`.
+# Values are frozen, and a change replaces a value. Every change, and every read of more than one value, holds `lock`. A
+# change ends with `emit`, so that `version` grows and listeners (webhooks.py) see the world as of that moment. The
+# actions of people are in conversation.py and code_changes.py; tests use them through `world.person("alice")`.
 
 OnThread = TypeVar("OnThread", entities.Comment, entities.Review, entities.ReviewComment)
 
@@ -107,18 +106,18 @@ class GitHubState:
     job_logs: dict[int, bytes] = field(default_factory=dict)  # job -> its log. A job has the id of its check run
     workflows: dict[tuple[int, str], str] = field(default_factory=dict)
     settings: dict[int, entities.RepositorySettings] = field(default_factory=dict)
-    """repository -> what its administrators have set; the defaults of a new one, if it is not there."""
+    """repository -> its settings; one without an entry has the defaults of a new repository."""
     plans: dict[int, str] = field(default_factory=dict)
-    """account -> the name of its plan, which GitHub shows to the people of the account."""
+    """account -> the name of its plan, which GitHub shows only to members of the account."""
     apps: dict[int, entities.App] = field(default_factory=dict)
     manifest_codes: dict[str, tuple[entities.App, str, datetime]] = field(default_factory=dict)
-    """code -> an App that was made from a manifest and whose secrets nobody has fetched, its webhook, and when."""
+    """code -> an App made from a manifest, its webhook's URL, and when; its secrets were not fetched yet."""
     installations: dict[int, entities.Installation] = field(default_factory=dict)
     tokens: dict[str, entities.Token] = field(default_factory=dict)
     seen_refs: dict[int, dict[str, str]] = field(default_factory=dict)
     """repository -> its refs as of the last push that was recorded."""
     pushed_at: dict[int, datetime] = field(default_factory=dict)
-    """repository -> when something was last pushed to it; none for one that is as it was made."""
+    """repository -> the time of the last push to it; no entry before the first push."""
     listeners: list[Callable[[entities.Event], None]] = field(default_factory=list)
     past: list[tuple[int, datetime, entities.Event]] = field(default_factory=list)
     _ids: itertools.count[int] = field(default_factory=lambda: itertools.count(FIRST_ID))
@@ -186,7 +185,7 @@ class GitHubState:
             del self.users[self.user(login).id]
             self.touch()
 
-    # --- setting the scene -------------------------------------------------------------------------------------
+    # --- setting up a world ------------------------------------------------------------------------------------
 
     def add_workflow(self, full_name: str, file: str) -> None:
         self.workflows[self.repository(full_name).id, file] = "active"
@@ -274,7 +273,7 @@ class GitHubState:
             self.touch()
             return new
 
-    # --- being heard -------------------------------------------------------------------------------------------
+    # --- events and listeners ----------------------------------------------------------------------------------
 
     def emit(self, event: entities.Event) -> None:
         self.touch()

@@ -1,8 +1,8 @@
 """The prompt cache: what a request reads and writes, and the resulting usage.
 
 Prefixes of tools, system, and messages are hashed block by block. Entries are written only at markers. A marker looks
-back over at most 20 positions for an entry of an earlier request; a run of calls or of results is one position.
-An entry is readable once the first answer begins, and its lifetime counts from the start of the request.
+back over at most 20 positions for an entry of an earlier request; a run of calls or of results is one position. An
+entry is readable once the first answer begins, and its lifetime counts from the start of the request.
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
 

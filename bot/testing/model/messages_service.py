@@ -1,7 +1,7 @@
-"""What the API does with one request, apart from HTTP: admit or refuse it, answer it, and total the usage.
+"""The service behind the API, apart from HTTP: admits or refuses a request, answers it, and totals the usage.
 
-It assigns ids, signs thinking and omits it if the request asks for that, cuts what exceeds max_tokens or the window,
-and adds the usage.
+An answer gets its ids, its usage, and signatures on its thinking, which is omitted if the request asks for that. What
+exceeds max_tokens or the window is cut.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _content(kept: tuple[Block, ...], admitted: Admitted, conversation: str) -> 
                 visible = text if _shows(admitted) else ""
                 bound = bound or seal(admitted.body, admitted.model)
                 signature = bound.sign(visible) if whole else ""
-                bound = replace(bound, previous=digest(signature))  # what the next block is bound to
+                bound = replace(bound, previous=digest(signature))  # the next block is bound to this signature
                 yield {"type": "thinking", "thinking": visible, "signature": signature}
             case Call(name, arguments):
                 call_id = f"toolu_{digest(conversation, str(index))[:24]}"

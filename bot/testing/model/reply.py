@@ -76,7 +76,7 @@ class Fault:
     code: int = 529
     retry_after: float | None = None
     error_code: str | None = None
-    message: str = ""  # what an error status says; "" for a text without meaning
+    message: str = ""  # the message of an error status; "" for a default text
     page: bytes = b""
     should_retry: bool | None = None  # the value of the header x-should-retry, or None to omit it
     ping_every: float = 0.0
@@ -179,8 +179,8 @@ def sequence(*replies: Reply | Fault) -> Policy:
     return policy
 
 
-# A session is identified by the text of its first message. Its answers come in their
-# original order. Ids and signatures are created again, because they are bound to the request they answer.
+# A session is identified by the text of its first message. Its answers come in their original order. Ids and signatures
+# are created again, because they are bound to the request they answer.
 
 
 def replay_policy(*transcripts: Iterable[Line]) -> Policy:

@@ -1,4 +1,4 @@
-"""The form of a request to the Messages API: known fields, types, and blocks. The rules for their values are in rules.
+"""The form of a request to the Messages API: known fields, types, and blocks. rules.py has the rules for values.
 
 What the bot never sends is not simulated: a field or a type that only other clients use is refused as unknown. The API
 words its errors as pydantic does. https://platform.claude.com/docs/en/api/messages
@@ -13,7 +13,7 @@ from bot.testing.model.request_view import Json
 
 CLEARING = "clear_tool_uses_20250919"
 SEARCH = "web_search_20250305"
-SERVED = "served"  # stands for blocks of tools that the service runs itself. Their fields are not checked
+SERVED = "served"  # stands for blocks of tools that the service runs itself, whose fields are not checked
 WORDS = {"dict_type": "Input should be an object", "model_type": "Input should be an object"}
 
 
@@ -222,6 +222,6 @@ def malformed_part(body: Json) -> str | None:
 
 
 def _place(parts: tuple[int | str, ...]) -> str:
-    """Return a place as errors name it: with the tag also where one type is all there is of a field."""
+    """Return a place as the API's errors write it: with the type tag even where a field has only one type."""
     place = re.sub(r"(?<=cache_control)\.(?!type$)", ".ephemeral.", ".".join(map(str, parts)))
     return re.sub(r"(?<=edits\.\d)\.(?!type$)", f".{CLEARING}.", place)

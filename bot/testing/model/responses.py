@@ -117,7 +117,7 @@ class Refusal:
 class Stream:
     """Server-sent events, `pace` seconds apart, up to the fault if there is one.
 
-    Events between which no time passes are sent in one piece: where the pieces of a stream end has no meaning.
+    Events without a pause between them are sent in one piece, since the borders of pieces have no meaning.
     """
 
     events: tuple[Json, ...]

@@ -129,7 +129,7 @@ DOMAIN = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+(/\S*)?")
 
 
 def fields(subject: Subject) -> Iterator[Finding]:
-    """Check that the request has its form, with no sampling parameters and no field of a beta that it does not name."""
+    """Check that the request has its form, no sampling parameter, and no field of a beta that it does not name."""
     # Refused "even at the default" since API version 2026-10-21.
     yield from (f"`{name}` is deprecated for this model." for name in SAMPLING if name in subject.body)
     for beta, name in BETA_FIELDS.items():
@@ -487,7 +487,7 @@ def violations(
 def unknown_part(headers: Mapping[str, str], body: Json, lacks: Collection[str]) -> ApiError | None:
     """Return the error for the first part of a request that a server with fewer features does not support, or None.
 
-    Compatible servers and proxies are such. `lacks` names what is missing as requests do: a beta, a field
+    Such servers are compatible ones and proxies. `lacks` names the missing features as requests do: a beta, a field
     (`output_config`, `output_config.effort`, `tools.strict`), or `bearer`.
     """
     if BEARER in lacks and not headers.get("x-api-key"):

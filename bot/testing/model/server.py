@@ -1,6 +1,6 @@
 """The simulated Messages API as a context manager. It calls the policy and records the requests.
 
-An issued token opens the API until it expires, and only for requests that name the beta of such tokens.
+A token issued here is valid until it expires, and only in requests that name the beta for such tokens.
 """
 
 from __future__ import annotations

@@ -39,14 +39,14 @@ PAGE_CHARACTERS: Final = 100_000
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/toml"})
 _SELECTORS: Final = re.compile("[\ufe00-\ufe0e\U000e0100-\U000e01ef]")
-"""Variation selectors, in which text can be hidden; all others of these are not printable."""
+"""Variation selectors: the only printable characters in which text can be hidden."""
 _CHARSETS: Final = frozenset({"utf-8", "us-ascii", "ascii", "iso-8859-1", "latin-1", "windows-1252", "utf-16"})
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a server answered."""
+    """A server's answer to one request."""
 
     status: int
     headers: dict[str, str]
@@ -199,7 +199,7 @@ def _markdown(html: str) -> str:
 
 
 # Fetches one picture that a person attached on GitHub: https, listed hosts, checked addresses, bounded (K9, N1):
-# - No credential is sent. What is signed is signed in its address.
+# - No credential is sent. A private attachment has its signature in its URL.
 # - Every redirect is checked like the first address: a listed host, and a path that only attachments have.
 # - A body above the limit is refused as soon as it is too long, and so is a compressed one.
 
@@ -270,7 +270,7 @@ class PictureFetcher:
 
 
 def _body(answer: Response) -> bytes:
-    """Return the bytes of a picture. Raises Refused if the answer is no whole one."""
+    """Return the bytes of a picture. Raises Refused if the answer is not one complete picture."""
     if answer.status != 200:
         raise Refused(f"the server answered {answer.status}")
     if answer.cut:

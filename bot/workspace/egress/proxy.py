@@ -16,9 +16,9 @@ from bot.core.network import Network, NetworkDecision
 from bot.workspace.egress.route import EgressRoute, Streams, WebTarget, parse_authority, printable_host, report_decision
 
 LONGEST: Final = 1 << 16
-"""Bytes of a first message. The longest in use, with post-quantum keys, are below 4 KiB."""
+"""The most bytes of a ClientHello. The longest in use, with post-quantum keys, are below 4 KiB."""
 MOST_RECORDS: Final = 16
-"""Records of a first message, which is parsed again with each piece that arrives. Clients send one, a few send two."""
+"""The most records of a ClientHello, which is parsed again with each piece that arrives. Clients send one or two."""
 _HANDSHAKE: Final = 22
 _CLIENT_HELLO: Final = 1
 _SERVER_NAME: Final = 0
@@ -111,7 +111,7 @@ def _refusal(reason: str) -> Refused:
     return Refused(reason, fix="speak TLS with the name of the host")
 
 
-# A sandbox's way to the network: an HTTP proxy on a unix socket that supports only CONNECT (N1a, TOOLHOST):
+# The rules of the proxy:
 # - A tunnel leads to a listed name on port 443 and carries TLS whose greeting names exactly that host.
 # - Everything is limited: concurrent connections, seconds, total bytes, and how much is read before a decision.
 # - A refused request is answered with the reason, so that the command's author learns it.
@@ -130,11 +130,11 @@ class ProxyLimits:
 
     at_once: int = 64
     megabytes: int = 2048
-    """Total, in both directions."""
+    """The most data per sandbox, both directions together."""
     seconds: float = 600.0
-    """Per connection."""
+    """The longest time that a connection may stay open."""
     greeting_seconds: float = 10.0
-    """Until a connection has said where it wants to go, and again until its TLS greeting is complete."""
+    """The time limit for a connection's CONNECT request, and again for its TLS greeting."""
 
 
 class Proxy:
@@ -188,7 +188,7 @@ class Proxy:
             await _close_connection(writer)
 
     async def _connect_or_refuse(self, inside: Streams) -> None:
-        """Read where a connection wants to go, and connect it or answer with the reason for refusing."""
+        """Read the CONNECT request, and open the tunnel or answer with the reason for the refusal."""
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_LONGEST_HEAD)
         try:
             async with asyncio.timeout(self._bounds.greeting_seconds):

@@ -15,8 +15,8 @@ from urllib.parse import urljoin
 from bot.core.errors import Refused, Transient
 from bot.core.network import NEVER, NetworkDecision, is_covered, is_name
 
-# Which addresses belong to the public internet: a table of our own, because `ipaddress.is_global` allows too much (N1).
-# An address is written as the resolver writes it: plain IPv4 or IPv6, without a zone. Anything else is not an address.
+# The addresses that do not belong to the public internet. `ipaddress.is_global` would allow some of them (N1). Only an
+# address as the resolver writes it is accepted: plain IPv4 or IPv6, without a zone.
 
 # https://www.iana.org/assignments/iana-ipv4-special-registry
 _CLOSED_4: Final = tuple(
@@ -25,10 +25,10 @@ _CLOSED_4: Final = tuple(
         (
             "0.0.0.0/8",  # this network; Linux treats 0.0.0.0 as itself
             "10.0.0.0/8",
-            "100.64.0.0/10",  # carrier-grade NAT; the metadata service of one cloud is here
+            "100.64.0.0/10",  # carrier-grade NAT, and the metadata service of one cloud
             "127.0.0.0/8",
             "168.63.129.16/32",  # Azure's host, as seen from its machines
-            "169.254.0.0/16",  # link-local; the metadata service of most clouds is here
+            "169.254.0.0/16",  # link-local, and the metadata service of most clouds
             "172.16.0.0/12",
             "192.0.0.0/24",  # protocol assignments
             "192.0.2.0/24",  # documentation
@@ -55,7 +55,7 @@ _CLOSED_6: Final = tuple(
         (
             "2001::/23",  # protocol assignments: Teredo, benchmarking, ORCHID
             "2001:db8::/32",  # documentation
-            "2002::/16",  # 6to4: contains an IPv4 address
+            "2002::/16",  # 6to4, which contains an IPv4 address
             "2620:4f:8000::/48",  # AS112
             "3ffe::/16",  # the 6bone, returned
             "3fff::/20",  # documentation
@@ -152,7 +152,7 @@ _MOST: Final = 64
 _PORTS: Final = frozenset({443})
 _LOG: Final = logging.getLogger(__name__)
 _LOOKUPS: Final = ThreadPoolExecutor(4, "lookup")
-"""A separate thread pool: slow lookups delay other lookups, and nothing else in the process."""
+"""A separate thread pool, so that slow lookups delay only other lookups."""
 
 Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]

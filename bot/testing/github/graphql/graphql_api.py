@@ -42,7 +42,7 @@ POINT = 100
 
 @dataclass(slots=True)
 class Cost:
-    """The requests that the connections of a query count as, and the most nodes that they may return."""
+    """The cost of a query's connections: how many requests they count as, and how many nodes they may return."""
 
     requests: int = 0
     nodes: int = 0
@@ -188,7 +188,7 @@ def _react_allowed(nodes: Nodes, ident: str) -> None:
 # https://docs.github.com/en/graphql/guides/forming-calls-with-graphql
 
 SDL = Path(__file__).with_name("schema.graphql")
-DOCUMENTS = 256  # number of valid queries that are remembered
+DOCUMENTS = 256  # maximum number of valid queries in the cache
 TYPES = {401: "UNAUTHENTICATED", 403: "FORBIDDEN", 404: "NOT_FOUND", 409: "STALE_DATA", 422: "UNPROCESSABLE"}
 
 
@@ -257,8 +257,7 @@ def _validate_query(raw: bytes) -> _Query:
 
 @lru_cache(DOCUMENTS)
 def _valid_document(text: str) -> graphql.DocumentNode:
-    """Return a query that fits the schema. Clients send the same few again and again, and validation takes longer than
-    everything else that an answer takes."""
+    """Parse and validate a query. Cached, because clients repeat a few queries and validation is the slowest step."""
     try:
         document = graphql.parse(text)
     except graphql.GraphQLError as error:

@@ -129,7 +129,7 @@ INT_LIMIT = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Builds the nodes of one site for one caller. Values that the caller may not see are not found."""
+    """Builds the nodes of one site for one caller. Values that the caller may not see are treated as missing."""
 
     site: Site
     caller: Caller
@@ -249,7 +249,7 @@ class Nodes:
         if name is None or sha is None:
             return None
         prefix = "/".join(name.split("/")[:2]) + "/"
-        target = lambda _: self.git_object(home, sha)  # noqa: E731  # a field, as all the others
+        target = lambda _: self.git_object(home, sha)  # noqa: E731  # written like the other fields
         ident = f"REF_kw{base64.urlsafe_b64encode(f'{home.id}:{name}'.encode()).decode()}"
         return {"__typename": "Ref", "id": ident, "name": name.removeprefix(prefix), "target": target}
 

@@ -110,7 +110,7 @@ def _subject(scene: Scene, issue: Issue, form: Form) -> Issue | Comment | Review
 
 
 def new_app(visit: Visit, organization: str | None, manifest: str, state: str) -> tuple[Child, str]:
-    """Return the page that asks for the name of a new App, and the address to which its form leads in the end.
+    """Return the page that asks for the name of a new App, and the URL to which its form finally redirects.
 
     Raises NotAllowedError for a manifest that GitHub does not accept.
     """

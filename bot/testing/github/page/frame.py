@@ -1,4 +1,4 @@
-"""What every page shares, and the lists of repositories and threads."""
+"""The frame of every page, and the lists of repositories and threads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from bot.testing.github.page.markdown import DOCTYPE, Child, Html, element, join
 from bot.testing.github.world import GitHubState
 
 VISITOR: Final = User(0, "visitor")
-"""The viewer while the world has no people. The first action as this person adds them to the world."""
+"""The viewer while the world has no people. The viewer's first action adds this person to the world."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,8 @@ def _attribute(name: str, value: Attribute) -> str:
     return f" {written}" if value is True else f' {written}="{escape(str(value))}"'
 
 
-# The only HTML that passes is `<details>`, `<summary>`, and `<br>` without attributes, and only where it
-# cannot close the surrounding elements. Comments are hidden. All other HTML is shown as text. No image is fetched.
+# The only HTML that passes is `<details>`, `<summary>`, and `<br>` without attributes, and only where it cannot close
+# the surrounding elements. Comments are hidden. All other HTML is shown as text. No image is fetched.
 
 BOX: Final = re.compile(r"\[([ xX])\][ \t]+")
 REL: Final = "nofollow noopener noreferrer"

@@ -51,7 +51,7 @@ STATUS: Final[Mapping[type[Exception], int]] = {NotAllowedError: 403, StateConfl
 class Page:
     title: str
     main: Child
-    leads_to: str = ""  # the address on another site to which a form of the page leads in the end
+    leads_to: str = ""  # the URL on another site to which the page's form finally redirects
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class PageSite:
         return endpoint
 
     def does(self, handler: Handler, *, from_here: bool = True) -> Callable[[Request], Any]:
-        """Return the endpoint of a form. It refuses forms sent by other sites, unless it only shows what they say."""
+        """Return the endpoint of a form. With `from_here`, it refuses forms that other sites send."""
 
         async def endpoint(request: Request) -> Response:
             body = b""

@@ -1,7 +1,7 @@
 """Shows a thread as GitHub does, and the changes of a pull request.
 
-Rules: all text written by people or programs is untrusted and reaches the page only through html or markdown. Controls
-that the viewer may not use are hidden, and the routes check permissions again.
+Rules: all text written by people or programs is untrusted and reaches the page only through `element` and the Markdown
+renderer (markdown.py). Controls that the viewer may not use are hidden, and the routes check permissions again.
 """
 
 import re
@@ -26,7 +26,7 @@ EMOJI: Final[Mapping[str, str]] = MappingProxyType(
     }
 )  # fmt: skip
 OFFERED: Final = ("+1", "-1", "confused", "rocket", "eyes")
-"""The reactions offered before anyone has used them: those that mean something to the bot."""
+"""The reactions that are always offered, because they have a meaning for the bot."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def installation_repositories(call: ApiCall) -> RestAnswer:
 
 # https://docs.github.com/en/rest/apps/installations#list-app-installations-accessible-to-the-user-access-token
 def own_installations(call: ApiCall) -> RestAnswer:
-    """Return the installations of the token's App that reach a repository in which its person has a role."""
+    """Return the installations of the token's App that reach a repository in which the token's person has a role."""
     token = _user_token(call)
     every = call.world.installations.values()
     own = [each for each in every if each.app == token.app and _own_in(call, each)]
@@ -82,7 +82,9 @@ def own_installations(call: ApiCall) -> RestAnswer:
 
 
 def own_repositories_in(call: ApiCall) -> RestAnswer:
-    """Return the repositories of an installation in which the token's person has a role, a public one's reader aside.
+    """Return the repositories of an installation that the token's person owns or has been given a role in.
+
+    Being able to read a public repository is not enough.
 
     https://docs.github.com/en/rest/apps/installations#list-repositories-accessible-to-the-user-access-token
     """

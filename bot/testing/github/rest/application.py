@@ -58,7 +58,7 @@ def with_html(body: Any, accept: str) -> Any:
 
 
 def render(text: str) -> str:
-    """Return a text as HTML. What people do not see is gone, and pictures have the addresses that a browser gets."""
+    """Return a text as HTML, without its hidden parts, and with the picture URLs that a browser gets."""
     return _SOURCE.sub(_sign_address, _COMMENT.sub("", _MARKDOWN.render(text)))
 
 

@@ -1,6 +1,6 @@
 """What every REST endpoint shares: the caller, visibility, errors, rate limits, and the table row.
 
-An endpoint is a function from Call to RestAnswer and a row in its module's ENDPOINTS. Before it runs, `identify` and
+An endpoint is a function from ApiCall to RestAnswer and a row in its module's ENDPOINTS. Before it runs, `identify` and
 `admit` check that the credential is valid, that the repository in the path is visible to it (else 404), and that the
 credential holds one of the permissions that the row needs (else 403).
 """
@@ -46,7 +46,7 @@ class RestAnswer:
     headers: Mapping[str, str] = field(default_factory=dict)
     wrapped: str | None = None  # the key that holds the list, next to total_count
     by_cursor: bool = False
-    """Whether the list is paged by cursor: the id that a page starts with. Only the next page is linked."""
+    """Whether the list is paged by cursor (the id that a page starts with). Such a page links only to the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ApiCall:
 
     @property
     def may_write(self) -> bool:
-        """Whether the token may write: it has permissions of its own, or it speaks for somebody with the role."""
+        """Whether the token may write: it has its own permissions, or its user has the role WRITE."""
         token = self.caller.token
         return token is not None and (token.permissions is not None or self.role.covers(Role.WRITE))
 
@@ -139,7 +139,7 @@ class Endpoint:
     method: str
     path: str
     run: Callable[[ApiCall], Any]  # returns a RestAnswer, or the JSON of a 200
-    needs: tuple[str, ...] = ()  # permissions such as "issues:write". Any one of them is sufficient
+    needs: tuple[str, ...] = ()  # permissions such as "issues:write", any one of which is sufficient
     role: Role = Role.READ
     by: str = "anyone"
     """The required caller: "anyone", "token" (of a user or an installation), "person" (no installation), "app" (a JWT).

@@ -242,7 +242,7 @@ ENDPOINTS = (
     Endpoint("DELETE", f"{THREAD}/labels/{{name:path}}", remove_label, WRITE, Role.TRIAGE),
     Endpoint("GET", "/repos/{owner}/{repo}/labels/{name}", get_label, READ),
     Endpoint("POST", "/repos/{owner}/{repo}/labels", create_label, WRITE, Role.WRITE),
-    # The stories' independent reader of receipts lists them, which the bot does not.
+    # Only the independent reader of receipts in the story tests lists reactions; the bot does not.
     Endpoint("GET", f"{COMMENT}/reactions", list_reactions, READ),
     Endpoint("POST", f"{COMMENT}/reactions", react(lambda call: call.comment), WRITE),
     Endpoint("POST", f"{THREAD}/reactions", react(lambda call: call.issue), WRITE),

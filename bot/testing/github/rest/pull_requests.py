@@ -47,7 +47,7 @@ def list_pulls(call: ApiCall) -> RestAnswer:
 
 
 def pulls_of_commit(call: ApiCall) -> RestAnswer:
-    """Return the merged pull request that brought a commit to the default branch, or the open ones that have it."""
+    """Return the pull request that merged a commit into the default branch, or else the open ones that contain it."""
     bare, sha = call.world.bare(call.repository), call.path["sha"]
     pulls = [issue for issue in call.world.issues.values() if issue.repository == call.repository.id and issue.pull]
     holding = [each for each in pulls if sha in commits_between(bare, pull_of(each).base_sha, pull_of(each).head_sha)]

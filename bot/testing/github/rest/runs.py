@@ -67,7 +67,7 @@ def check_run_json(site: Site, run: CheckRun) -> Json:
 
 
 def pull_requests_of(site: Site, run: CheckRun) -> list[Json]:
-    """Return the open pull requests of a check run's head (schema pull-request-minimal), but for those of forks."""
+    """Return the open pull requests, except those of forks, of a check run's head (schema pull-request-minimal)."""
     home, every = site.world.repositories[run.repository], site.world.issues.values()
     place = {"id": home.id, "url": site.api(home), "name": home.name}
     return [
@@ -106,7 +106,7 @@ def _update_check(call: ApiCall, run: CheckRun) -> CheckRun:
 LINKS = ("jobs", "logs", "cancel", "rerun", "artifacts")
 WORKFLOW = 1
 PATH = ".github/workflows/plangate.yml"
-LIFE = 60  # seconds that a signed address of a log works, for anybody and without another credential
+LIFE = 60  # seconds for which a signed URL of a log works, without another credential
 
 
 def get_run(call: ApiCall) -> RestAnswer:
