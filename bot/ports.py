@@ -149,8 +149,8 @@ class Workspace(Protocol):
     ) -> Checkout:
         """Return the checkout of that name as it was left, or a new one made from `base` and what `kept` returns.
 
-        `fresh` discards what was left. A new checkout names the commits of `pull` as refs, as far as they can be
-        fetched, with all of their contents: `Checkout.refs`.
+        `fresh` discards what was left. In a new checkout, `Checkout.refs` names the commits of `pull` that could be
+        fetched, with all of their contents.
         """
 
     async def keep(self, checkout: Checkout) -> bytes:
@@ -171,7 +171,8 @@ class Workspace(Protocol):
     async def freeze(self, checkout: Checkout, name: str, leftovers: Mapping[str, str]) -> FrozenWork:
         """End every process that works on a checkout, then copy it, inside a sandbox, for verification (G3a).
 
-        `leftovers` as in a CommitOrder. Raises Refused if the work cannot be copied or may not be published.
+        `leftovers` has the form of `CommitOrder.leftovers`. Raises Refused if the work cannot be copied or may not be
+        published.
         """
 
     async def merge(self, fork: Checkout, into: Checkout) -> MergeResult:
@@ -203,7 +204,7 @@ class ThreadFence(Protocol):
         """Raise Conflict if another process moved the thread or took it over since this process's newest entry."""
 
     async def check_run(self) -> None:
-        """Raise Conflict if another process took the thread over since then."""
+        """Raise Conflict if another process took the thread over since this process's newest entry."""
 
 
 class Journal(Protocol):
@@ -216,7 +217,10 @@ class Journal(Protocol):
         """Return the entries as of the last read or append. The next append fails if the journal has moved since."""
 
     async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
-        """Add entries (kind, body) after `expected`, durable on return. Raises Conflict if it is elsewhere (E4)."""
+        """Append entries (kind, body) at position `expected`, durable on return, and return the new position.
+
+        Raises Conflict if the journal is at another position (E4).
+        """
 
     async def threads(self) -> tuple[ThreadNumber, ...]:
         """List every thread that has a journal."""
@@ -248,12 +252,12 @@ class Transcripts(Protocol):
         """Return the newest work kept for a session; b"" for none."""
 
     def is_behind(self, session: SessionId) -> bool:
-        """Return whether a session continued elsewhere since it was here; its work is then what was kept there."""
+        """Return whether a session continued elsewhere after it ran here. Its newest work is then kept elsewhere."""
 
     def set_aside(self) -> None:
-        """Move aside what is stored here under this thread, before the first entry of its journal.
+        """Move aside the transcripts stored here under this thread, before the first entry of its journal.
 
-        If a repository or its refs were deleted and created again, it belongs to a thread that no longer exists.
+        They belong to a thread that no longer exists: its repository or refs were deleted and created again.
         """
 
     async def save(self) -> None:
@@ -278,10 +282,11 @@ class Dialogue(ABC):
     async def turns(
         self, seen: Collection[str], heard_until: datetime | None = None, *, may_act: Callable[[Turn], bool]
     ) -> Sequence[Turn]:
-        """List the turns whose keys are not in `seen`, oldest first, back to `heard_until`: all before it were heard.
+        """List the turns whose keys are not in `seen`, oldest first, back to `heard_until`.
 
-        None means as far back as is read at once. `may_act` receives each turn, with the role that was looked up,
-        before its text is read; the text stays empty if the role is unknown or does not let its author act.
+        Every earlier turn was taken in. None means as far back as one reading goes. `may_act` receives each turn, with
+        the role that was looked up, before its text is read; the text stays empty if the role is unknown or does not
+        let its author act.
         """
 
     @abstractmethod
@@ -295,7 +300,7 @@ class Dialogue(ABC):
         """Return one live reading of everything that decides about this plan (A1).
 
         `onto` is the branch of the pull request that the plan adds to; "" if the work gets its own branch. `pushed` is
-        the plan's own commit, which is not drift. `begun` are the lines above the plan that the journal accounts for.
+        the plan's own commit, which is not drift. `begun` are the lines above the plan that the journal records.
         """
 
     @abstractmethod
@@ -315,16 +320,16 @@ class Dialogue(ABC):
 
     @abstractmethod
     async def post(self, text: str, ask: int) -> None:
-        """Post a text."""
+        """Post a text, once per ask."""
 
-    # what people wrote beside the turns
+    # what people wrote outside of the turns
 
     async def context(self, requested: Collection[str] = (), planned: Collection[str] = ()) -> str:
         """Return the thread as quoted, attributed, untrusted text; "" if there is nothing. Call it once per session.
 
         For a pull request, its facts and its diff come first. Turns and comments in `requested` (keys and ids) are not
         quoted, because the session has their words anyway. The newest review in `planned` (keys) is shown with the
-        lines that it is about. What does not fit is left out, and that is said.
+        lines that it is about. What does not fit is left out, and a note says so.
         """
         return ""
 
@@ -333,7 +338,7 @@ class Dialogue(ABC):
         return ()
 
     async def closed_since(self, moment: datetime) -> bool:
-        """Return whether the thread was closed after `moment`, and still was when its turns were listed."""
+        """Return whether the thread was closed after `moment` and was still closed when its turns were listed."""
         return False
 
     async def asked_before(self, turn: Turn) -> Collection[str]:
@@ -361,7 +366,7 @@ class Dialogue(ABC):
         """Mark a posted plan as outdated, with what replaced it."""
 
     async def show_work_begun(self, plan: PlanDocument, shown: str, line: str) -> None:
-        """Show a line above a plan: older opinions then count only in a snapshot that is given this line.
+        """Show a line above a plan. Older opinions then count only in a snapshot whose `begun` has the line.
 
         Raises Transient if the plan is no longer shown.
         """
@@ -398,7 +403,7 @@ class Dialogue(ABC):
         return 0
 
     async def warn_of_rewind(self, number: int, text: str) -> datetime:
-        """Post once per number of `find_unrecorded_comment` that the journal was set back. Return when it was."""
+        """Post once per number of `find_unrecorded_comment` that the journal was set back. Return that post's time."""
         raise Broken("a thread without comments cannot show that its journal was set back")
 
     def ignore_comments_until(self, number: int) -> None:
@@ -410,7 +415,7 @@ class Dialogue(ABC):
         """Raise the error if the requester reads it at once, as at a terminal; return if it has to be posted."""
 
     def is_retry(self) -> bool:
-        """Return whether looking at the thread again is itself a request to continue what was interrupted."""
+        """Return whether a new check of the thread is itself a request to continue what was interrupted."""
         return False
 
     def has_watched_planning(self) -> bool:
@@ -418,7 +423,8 @@ class Dialogue(ABC):
         return False
 
 
-# --- GitHub, as the harness itself uses it, and never a model. A repository elsewhere has the base classes themselves
+# --- GitHub, as the harness itself uses it
+# A model never uses these ports. A repository elsewhere gets the base classes themselves.
 
 
 class Pulls:
@@ -497,7 +503,7 @@ class TaskAccess:
 
 
 class RepositoryRules:
-    """What decides about work in one repository at this moment. By default nothing stands in its way."""
+    """What decides about work in one repository at this moment. By default nothing hinders it."""
 
     __slots__ = ()
 
@@ -524,7 +530,7 @@ class Receipts:
     __slots__ = ()
 
     async def issue(self, statement: Json, commit: CommitId) -> bytes:
-        """Keep the signed receipt of a pushed commit, unless it has one, and return it; b"" where none are kept.
+        """Return the receipt of a pushed commit, signed and kept if it has none yet; b"" where none are kept.
 
         Raises Refused with the reason if it cannot be kept, and Transient if the remote does not answer.
         """

@@ -12,8 +12,9 @@ from bot.core.paths import Tier, is_path_covered, normalized_path
 from bot.core.plan import PlanDocument
 from bot.core.turn import Actor, ActorKind, Role
 
-# --- Standing approval of a scheduled task: what the configuration of the default branch approves by itself (MT6). Pure
-# It only says whether a plan stays inside what the configuration allows. `core.approval` makes the proof.
+# --- Standing approval of a scheduled task (MT6) ---------------------------------------------------------------------
+# The configuration of the default branch can approve a plan by itself. This part only says whether a plan stays inside
+# what that configuration allows. `prove` makes the proof.
 
 _WILD: Final = frozenset("*?[]{}!")
 _COMPARED: Final = frozenset("[]{}!\\")
@@ -76,7 +77,7 @@ def _is_inside(glob: str, path: str) -> bool:
     return bool(fixed) and is_path_covered("/".join([*fixed, *rest_of_path]), path)
 
 
-# --- Decide whether a plan is approved: one pure function, `evaluate` (A1-A5) ----------------------------------------
+# --- The verdict on a plan (A1-A5) -----------------------------------------------------------------------------------
 # Rules
 # - Only this file can make an `ApprovedPlan`. An executor takes that value, never a flag.
 # - Unknown means not approved: a failed look-up leaves the verdict pending.

@@ -1,6 +1,4 @@
-"""What a session reads of its work and of others' words, which must not look like the harness, and their trust (K1, K8,
-S11a, A9). Pure.
-"""
+"""What a session reads of its work and of others' words, and how far it trusts them (K1, K8, S11a, A9)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +11,8 @@ from bot.core.comment import contract, finding_list
 from bot.core.markdown.elements import code
 from bot.core.plan import PlanDocument
 
-# --- Escapes text from others before it enters a history: data must not look like the harness (S11a) -----------------
+# --- Escapes text that imitates the harness (S11a) -------------------------------------------------------------------
+# Text from others is escaped before it enters a history, because data must not look like the harness.
 
 _HARNESS: Final = re.compile(
     r"<\s*(?:/\s*)?system-reminder\b|^[^\S\n]*(?:human|user|assistant|system)[^\S\n]*:|^[^\S\n]*\[harness",
@@ -46,8 +45,9 @@ def as_data(text: str) -> str:
     return escape_harness_markup(with_visible_codepoints(text))
 
 
-# --- The brief of an execution session: everything that it knows of the work when it begins (K1). Pure ---------------
-# People's words are quoted line by line, so that no heading in them passes for one of the brief.
+# --- The brief of an execution session (K1) --------------------------------------------------------------------------
+# It holds everything that the session knows of the work when it begins. People's words are quoted line by line, so that
+# no heading in them passes for one of the brief.
 
 _EDITED: Final = (
     "The text of the request is left out: it was edited after it was posted, or somebody else wrote it. "
@@ -72,7 +72,7 @@ class ExecutionBrief:
 
     plan: PlanDocument
     request: Words | None
-    """None where its text is not, or may not be, that of the person who asked."""
+    """None if somebody else wrote, or may have written, its text."""
     additions: Sequence[Words] = ()
     withheld: int = 0
     """How many additions and answers are left out for the same reason."""
@@ -124,7 +124,7 @@ def _plan(plan: PlanDocument) -> list[str]:
     return [head, plan.markdown, *notes, *findings, "## What you may do", contract(plan)]
 
 
-# --- What a session reads of its repository on GitHub: the query, and the result as attributed passages (K8) ---------
+# --- What a session reads of its repository on GitHub (K8) -----------------------------------------------------------
 
 
 class Topic(StrEnum):
@@ -158,7 +158,7 @@ class RepositoryQuery:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A text, and above it a line of ours that attributes it."""
+    """A text, and the harness's line above it that attributes it."""
 
     head: str
     """Contains nothing that anybody chose, apart from logins."""
@@ -173,10 +173,9 @@ class RepositoryText:
     more: bool = False
 
 
-# --- Every entrance of words from outside into a session, and whose words they count as (A9) -------------------------
+# --- Entrances of outside words into a session (A9) ------------------------------------------------------------------
 # Rules
-# - What the table does not list enters no session. `tests/stories/github/test_recipes.py` looks at what planning
-#   reads.
+# - What the table does not list enters no session. `tests/stories/github/test_recipes.py` checks what planning reads.
 # - Once a session has read strangers' words, no standing approval covers its plan (MT6), and its sub-agents that only
 #   read are restricted (S9).
 

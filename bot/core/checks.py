@@ -1,6 +1,4 @@
-"""Checks: of approved work (K4), of the bot's pull requests (MT9), of scheduled tasks (MT4), and before work (CL1).
-Pure.
-"""
+"""Checks of approved work (K4), pull requests (MT9), and scheduled tasks (MT4), and those before work (CL1). Pure."""
 
 import re
 import shlex
@@ -14,9 +12,9 @@ from bot.core.errors import Refused
 from bot.core.markdown.elements import code, codes, fenced_block, first_items
 from bot.core.names import CommitId
 
-# --- The results of the checks of approved work, before and after it (K4). Pure --------------------------------------
+# --- Results of the checks of approved work (K4) ---------------------------------------------------------------------
 # A check is what the journal keeps of one command: command, exit_code (None where it was ended), seconds, output, and
-# `before`: the same of the run before the work, where there was one.
+# `before`, which holds the same fields of the run before the work, if there was one.
 
 Check: TypeAlias = Mapping[str, Any]
 
@@ -135,7 +133,7 @@ def _row(check: Check) -> str:
     return f"- {code(check['command'])}: {result_text(check)}; before your work: {result_text(check.get('before'))}"
 
 
-# --- Red required checks on the bot's own pull request, and when they become a turn (MT9). Pure ----------------------
+# --- Red required checks of the bot's pull request (MT9) -------------------------------------------------------------
 # Rules
 # - Only a check that the pull request must pass counts, and only of the App that it is expected from.
 # - Nothing begins while a required check still runs: one turn is about everything that is red on a head.
@@ -242,8 +240,8 @@ def _names_of(red: Sequence[CheckRun]) -> str:
     return ", ".join(code(" ".join(name.split())) for name in names[:_NAMES_SHOWN]) + more
 
 
-# --- Checks of scheduled tasks that ask GitHub instead of a shell: ``github:NAME --option value ...`` (MT4). Pure ----
-# They are carried out in bot/github/tasks.py.
+# --- Checks of scheduled tasks that ask GitHub (MT4) -----------------------------------------------------------------
+# Such a check is written ``github:NAME --option value ...`` and carried out in bot/github/tasks.py.
 
 GITHUB_CHECK: Final = "github:"
 """Prefix of such a check."""
@@ -289,7 +287,8 @@ def _check(name: str, options: Options) -> None:
             raise Refused(f"--{option} of a check must be a whole number, not {value!r}", fix="write it in `with`")
 
 
-# --- Whether work can be published: a pure function over what GitHub shows before anything is spent (CL1) ------------
+# --- Whether work can be published (CL1) -----------------------------------------------------------------------------
+# GitHub is asked before any money is spent.
 
 UNSIGNED: Final = "required_signatures"
 NAMING: Final = "branch_name_pattern"

@@ -75,8 +75,8 @@ class MissingKeys(KeyError):
 def decode(record: Callable[..., _R], body: Mapping[str, Any], **unstored: Any) -> _R:
     """Return the record in a JSON object. `unstored` are its fields that are not in there.
 
-    Raises MissingKeys, or AttributeError, KeyError, TypeError or ValueError for a value that is none of the field's.
-    Keys that the record does not know are ignored, unless a field holds them.
+    Raises MissingKeys, or AttributeError, KeyError, TypeError or ValueError for a value of the wrong type. Keys that
+    the record does not know are ignored, unless a field holds them.
     """
     made: _R = _decode(_layout(record, ()), body, unstored)
     return made
@@ -94,7 +94,7 @@ class _Field:
     read: Callable[[Any], Any] | None
     write: Callable[[Any], Any] | None
     omitted: Any
-    """The value with which it is left out; MISSING for none."""
+    """The value at which the field is left out; MISSING for none."""
     inline: "_Layout | None" = None
     present: str = ""
 
@@ -184,7 +184,7 @@ def _field(name: str, key: str, hint: Any, default: Any) -> _Field:
                 read, write = mark.read, mark.write
             case Inline():
                 inline, present = _layout(_plain_type(inner), mark.keys), mark.present
-            case _:  # UNSTORED and REST are no fields of an object
+            case _:  # UNSTORED and REST have no key of their own
                 omitted = MISSING
     return _Field(name, key, read, write, omitted, inline, present)
 

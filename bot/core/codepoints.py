@@ -6,11 +6,11 @@ from collections.abc import Callable
 from html.entities import html5
 from typing import Final
 
-# --- Invisible code points: shown as ‹U+XXXX›, except where writing needs them (X1) ----------------------------------
-# Kept: line feeds and tabs; the joiners and selectors of emoji sequences; joiners between letters of scripts that use
-# them, and the marks of scripts that stand before or between their signs; one variation selector after an ideograph,
-# as
-# in Japanese names (https://www.unicode.org/reports/tr37/); the three flags that are spelled with tags
+# --- Invisible code points (X1) --------------------------------------------------------------------------------------
+# They are shown as ‹U+XXXX›, except where writing needs them. Kept: line feeds and tabs; the joiners and selectors of
+# emoji sequences; joiners between letters of scripts that use them, and the marks of scripts that stand before or
+# between their signs; one variation selector after an ideograph, as in Japanese names
+# (https://www.unicode.org/reports/tr37/); the three flags that are spelled with tags
 # (https://www.unicode.org/reports/tr51/).
 
 _SUSPECT: Final = re.compile(
@@ -135,9 +135,10 @@ def _picture_before(text: str, at: int) -> bool:
     return bool(_PICTURES.match(before)) and unicodedata.category(before) in {"So", "Sk"}
 
 
-# --- Characters that look like ASCII but are not, shown as ‹U+XXXX› where people decide on a name or a command -------
-# What a word of another script needs stays. A character is marked where it stands in for a Latin letter, or for a sign
-# that a shell or a package index reads (https://www.unicode.org/reports/tr39/).
+# --- Lookalikes of ASCII characters ----------------------------------------------------------------------------------
+# They are shown as ‹U+XXXX› where people decide on a name or a command. What a word of another script needs stays. A
+# character is marked where it stands in for a Latin letter, or for a sign that a shell or a package index reads
+# (https://www.unicode.org/reports/tr39/).
 
 _LETTERS: Final = frozenset(
     # Cyrillic

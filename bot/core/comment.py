@@ -69,7 +69,7 @@ _FILES_ROOM: Final = 3_000
 _AMENDMENT_ROOM: Final = 5_000
 """Characters for the files of an amendment, and for those that its plan did not name."""
 CHANGES_ROOM: Final = 5_000
-"""Characters for what changed in a plan. The comment still holds the longest possible plan beside them."""
+"""Characters for what changed in a plan. The longest possible plan still fits into the comment with them."""
 _CHANGES_LINE: Final = 200
 _MODES: Final = {
     "plan": "plan mode on",

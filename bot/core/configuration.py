@@ -1,6 +1,6 @@
 """The configuration of a repository: the keys of .github/plangate.yml, strict (docs/settings.md).
 
-`bot/config` reads the file into these classes, and whatever a part concerns gets that part as it is here.
+`bot/config` reads the file into these classes. Code that a part concerns gets that part unchanged.
 """
 
 import hashlib
@@ -378,7 +378,7 @@ class MaintenanceTask(Part):
 
 
 def _distinct(tasks: list[MaintenanceTask]) -> list[MaintenanceTask]:
-    """Return the tasks. Raises ValueError if two have one name, since a name is what a task is known by."""
+    """Return the tasks. Raises ValueError if two have the same name, because a name identifies a task."""
     twice = [name for name, times in Counter(task.name for task in tasks).items() if times > 1]
     if twice:
         lines = [str(task.line) for task in tasks if task.name == twice[0]]
@@ -412,7 +412,7 @@ class Configuration(Part):
     maintenance: Tasks = []
 
     def with_ids(self, ids: Mapping[str, int | None]) -> Self:
-        """Return the configuration with numeric ids in place of those logins of people that have one, in any case."""
+        """Return the configuration with numeric ids in place of people's logins, in any case, where `ids` has one."""
 
         def with_users(part: Part, people: list[str | int]) -> Part:
             users = [ids.get(person.lower()) or person if isinstance(person, str) else person for person in people]
@@ -435,12 +435,12 @@ class Configuration(Part):
         return self.model_copy(update={"mention": mention or self.mention, "models": models, "budget": budget})
 
     def for_terminal(self) -> Self:
-        """Return the configuration for one person at a terminal, where nobody gives commands or spends as well."""
+        """Return the configuration for a terminal, where threads take no commands and nobody else spends."""
         budget = self.budget.model_copy(update={"repository_day_usd": math.inf})
         return self.model_copy(update={"mention": "", "budget": budget})
 
     def for_task(self, name: str) -> Self:
-        """Return the configuration for a scheduled task: with its own budget, and its labels beside the others."""
+        """Return the configuration for a scheduled task: with its own budget, and its labels added to the others."""
         task, budget, pull_request = self.task(name), self.budget, self.pull_request
         if task is None:
             return self

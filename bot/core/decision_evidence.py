@@ -104,7 +104,7 @@ def _json_value(value: Any) -> Any:
 
 
 def _newest_of_each(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """Return the newest of each person's words, in the order of the people's first words."""
+    """Return each person's newest opinion, in the order of their first ones."""
     return tuple(
         {candidate.actor.id: candidate for candidate in sorted(candidates, key=lambda candidate: candidate.at)}.values()
     )

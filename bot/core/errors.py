@@ -129,7 +129,7 @@ class IllegalEvent(Broken):
     """The gate's table has no such move from this stage. Nothing has changed."""
 
 
-# --- Failures reported by git: whether a retry may succeed, and which of GitHub's rules a push broke -----------------
+# --- Failures reported by git ----------------------------------------------------------------------------------------
 
 OLDEST_GIT: Final = "2.39"
 """The oldest git that is supported. Before 2.31, git ignores the settings that switch off hooks and protocols."""

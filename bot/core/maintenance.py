@@ -13,8 +13,9 @@ from bot.core.codec import ALWAYS
 from bot.core.errors import Refused
 from bot.core.turn import Actor
 
-# --- Operations on issues and pull requests, as data of a plan: shown, approved, and carried out by the harness (MT7)
-# The model holds no token. It only writes what is to be done, to which number of its own repository.
+# --- Operations on issues and pull requests (MT7) --------------------------------------------------------------------
+# They are data of a plan: shown, approved, and carried out by the harness. The model holds no token. It only writes
+# what is to be done, to which number of its own repository.
 
 MOST_OPERATIONS: Final = 50
 LONGEST_LABEL: Final = 50
@@ -83,7 +84,7 @@ class IssueState:
                 return replace(self, is_open=operation.kind is OperationKind.REOPEN)
 
     def before(self, operation: Operation) -> "IssueState":
-        """Return the target from which the operation led to this one, if it changed anything."""
+        """Return the target as it was before an operation that led to this one, if the operation changed anything."""
         match operation.kind:
             case OperationKind.ADD_LABEL:
                 return replace(self, labels=self.labels - {operation.text})
@@ -134,7 +135,7 @@ def _check_text(operation: Operation) -> None:
         )
 
 
-# --- Scheduled maintenance: tasks, their occurrences, and the findings of their plans --------------------------------
+# --- Scheduled tasks, their occurrences, and findings ----------------------------------------------------------------
 
 ASKED: Final = "run/"
 """Prefix of the key of an occurrence that somebody asked for."""

@@ -15,7 +15,7 @@ from bot.core.transcript import Json
 from bot.core.turn import Actor, Turn
 from bot.core.work import Review
 
-# --- The stored form of journal entries, and the facts that an entry of any kind can carry ---------------------------
+# --- The stored form of entries, and facts of any entry --------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class EntryFacts:
     unknown: Annotated[Json, REST] = field(default_factory=dict)
 
 
-# --- The journal's entries that move a thread: one dataclass for each move of the gate (`core.gate.Move`) ------------
+# --- One dataclass for each move of the gate -------------------------------------------------------------------------
 # A field has the name of its key in JSON. One without a default is always written; one with a default is left out while
 # it has that value (`core.events`).
 
@@ -224,7 +224,7 @@ class Approved(EntryFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEnd(EntryFacts):
-    """Why a plan came to nothing."""
+    """The end of a plan that was not carried out."""
 
     reasons: str | None = None
     by: tuple[str, ...] | None = None

@@ -9,7 +9,7 @@ from typing import Final, NewType
 from bot.core.errors import Misconfigured
 from bot.core.network import require_host_pattern
 
-# --- Identifiers, and the names that are visible outside: branches, refs, slugs --------------------------------------
+# --- Identifiers, branches, refs, and slugs --------------------------------------------------------------------------
 
 RepositoryId = NewType("RepositoryId", int)
 ThreadNumber = NewType("ThreadNumber", int)
@@ -40,7 +40,7 @@ class ThreadAddress:
     name: str
     number: int
     told: str = field(default="", compare=False)
-    """Key of what a delivery reported was said there. A check waits briefly until the API shows it."""
+    """Key of the turn that a delivery reported; "" for none. A check waits briefly until the API shows that turn."""
 
     @property
     def full_name(self) -> str:
@@ -107,8 +107,9 @@ def is_commit(text: str) -> bool:
     return _COMMIT.fullmatch(text) is not None
 
 
-# --- The written form of a rule about calls of tools: ``Tool`` or ``Tool(pattern)``, such as ``Bash(git diff:*)`` ----
-# What a pattern covers is decided in bot/agent/permissions.
+# --- Rules about tool calls ------------------------------------------------------------------------------------------
+# The written form is ``Tool`` or ``Tool(pattern)``, such as ``Bash(git diff:*)``. What a pattern covers is decided in
+# bot/agent/permissions.
 
 FETCH: Final = "WebFetch"
 DOMAIN: Final = "domain:"

@@ -8,7 +8,7 @@ from typing import Final
 from bot.core.errors import Misconfigured
 from bot.core.paths import Tier
 
-# --- Names of network hosts: their spelling, allow-lists, and risk tiers (N1, N1a, N2) -------------------------------
+# --- Host names, allow-lists, and risk tiers (N1, N1a, N2) -----------------------------------------------------------
 # Rules
 # - A name has one spelling: lower case, ASCII, two or more labels, the last one not a number. Any other spelling is
 #   refused, never repaired: no address in any spelling, no port, no final dot, no percent sign, no Unicode.
@@ -96,7 +96,7 @@ def reachable_hosts(planned: Iterable[str], configured: Iterable[str], tier: str
     return tuple(entry for entry in common if tier == Tier.HIGH or not open_to_writes(entry))
 
 
-# --- Network access of a sandbox: the hosts that it may reach, each decision about it, and fetched pages -------------
+# --- Network access of a sandbox, and fetched pages ------------------------------------------------------------------
 # `reachable_hosts` chooses the hosts of approved work, and `workspace.egress.proxy` enforces them.
 
 

@@ -1,4 +1,4 @@
-"""The journal's entries beside the gate's moves: each notes something that no later check can find out elsewhere.
+"""The journal's entries that are no moves: each records a fact that later checks cannot look up elsewhere.
 
 A field has the name of its key in JSON, as in `core.moves`.
 """
@@ -68,7 +68,7 @@ class Folded(EntryFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noticed(EntryFacts):
-    """Somebody approved a plan that cannot be approved, and is owed an answer."""
+    """Somebody approved a plan that cannot be approved. The entry holds the answer."""
 
     kind: ClassVar[str] = "noticed"
     text_to_post: TextToPost

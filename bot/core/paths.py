@@ -11,12 +11,12 @@ from functools import lru_cache, reduce
 from itertools import takewhile
 from typing import Final, TypeAlias
 
-# --- The class of a path, the tier of changing it, and whether a plan's scope reaches it (G4) ------------------------
+# --- Path classes, their tiers, and the scope of a plan (G4) ---------------------------------------------------------
 # Rules
 # - Paths are compared after NFKC, case folding, and path normalization: `.GitHub\Workflows/` is `.github/workflows`.
 # - Globs work as in .gitignore: without an inner slash they match at any depth, a folder covers its contents, `**`
-#   spans
-#   folders, and a leading `!` excludes. `{a,b}` matches either one. Square brackets are literal (`app/[id]/page.tsx`).
+#   spans folders, and a leading `!` excludes. `{a,b}` matches either one. Square brackets are literal
+#   (`app/[id]/page.tsx`).
 # - Only a glob of tier high reaches a file of tier high: a plan must name the file, a wildcard never reaches it.
 # - Whatever a path of tier high leads to by a symbolic link has the link's class (`linked_classes`).
 # - A project's additional globs (paths.classes) extend the globs of their class. They never take a file out of a class
@@ -258,19 +258,16 @@ def advance(reachable: set[int], step: str, parts: list[str]) -> set[int]:
     return {at + 1 for at in reachable if at < len(parts) and fnmatchcase(parts[at], step)}
 
 
-# --- Code owners of everything that a plan may change, from the repository's CODEOWNERS ------------------------------
-# https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-features/customizing-your-
-# repository/about-code-owners
+# --- Code owners of what a plan may change (CODEOWNERS) --------------------------------------------------------------
+# https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-features/customizing-your-repository/about-code-owners
 #
 # Rules
 # - The last rule that matches a file names its owners. A plan has globs instead of files, so every rule counts that
-#   could
-#   match a file reached by a glob, except rules above one that certainly matches all of those files.
+#   could match a file reached by a glob, except rules above one that certainly matches all of those files.
 # - A glob without a wildcard is one file, or everything below a folder if it ends with a slash. Only rules that match
 #   that path count for it.
-# - What cannot be determined is not owned: a rule with signs that GitHub does not document may match or may be
-#   skipped, a
-#   rule matches in any spelling of a path, and one without owners has none.
+# - What cannot be determined is not owned: a rule with signs that GitHub does not document may match or may be skipped,
+#   a rule matches in any spelling of a path, and one without owners has none.
 
 _LINE_END: Final = re.compile(r"\r?\n")
 _GAP: Final = re.compile(r"(?<!\\)[ \t]+")

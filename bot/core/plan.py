@@ -166,8 +166,8 @@ def contract_tier(contract: Contract) -> Tier:
 def normalize_text(markdown: str) -> str:
     """Return a plan's text with LF newlines, no trailing space, and no blank edges.
 
-    Raises Refused, with what to change, if the text is empty or too long. Text is made inert before it is hashed,
-    so the digest covers what this returns.
+    Raises Refused, with what to change, if the text is empty or too long. Text is made inert before it is hashed, so
+    the digest covers what this returns.
     """
     text = _normalize_lines(markdown)
     if not text:

@@ -20,7 +20,7 @@ from bot.core.receipt import receipt_ref
 from bot.core.turn import Actor
 from bot.core.work import PullRequest
 
-# --- The table of planned and changed files in a pull request's body (PR6) -------------------------------------------
+# --- Planned and changed files in the pull request's body (PR6) ------------------------------------------------------
 
 _ROWS_SHOWN: Final = 20
 _PATHS_SHOWN: Final = 3
@@ -29,10 +29,10 @@ _PATH_ROOM: Final = 60
 
 
 def scope_table(plan: PlanDocument, changed: Sequence[str]) -> str:
-    """Render what the plan names beside the files that changed, folded.
+    """Render, folded, a table of what the plan names and the changed files under each entry.
 
-    A file is listed beside the entry that names it exactly, else beside the first one that covers it. If there are too
-    many rows to show, files that no entry names and entries without a change come first.
+    A file is listed with the entry that names it exactly, else with the first one that covers it. If there are too many
+    rows to show, files that no entry names and entries without a change come first.
     """
     by_entry = changed_by_entry(plan.contract.scope, changed)
     first = list(by_entry)
@@ -68,7 +68,7 @@ def _name(path: str) -> str:
     return f"`{cell(shorten_line(visible, _PATH_ROOM))}`"
 
 
-# --- Texts where work ends: the commit message and the pull request's body -------------------------------------------
+# --- The commit message and the pull request's body ------------------------------------------------------------------
 
 WAITS_FOR_APPROVAL: Final = (
     "> GitHub starts no workflows on this pull request until somebody with write access presses **Approve workflows to "
@@ -251,7 +251,7 @@ def _warning(checks: Sequence[Check]) -> str:
 def _checks_table(checks: Sequence[Check], no_baseline: str) -> str:
     """Render the checks as a table, failing ones first if there are too many to show.
 
-    Where any of them ran before the work, its result is shown beside the one after it.
+    Where any of them ran before the work, its result is shown next to the one after it.
     """
     first = sorted(checks, key=lambda check: check["exit_code"] == 0) if len(checks) > _CHECKS_SHOWN else checks
     compares = any("before" in check for check in checks)

@@ -19,7 +19,7 @@ from bot.core.thread.request import RequestEntry
 from bot.core.thread.state import ThreadState, fold_entries
 from bot.core.transcript import Json
 
-# --- The format and place of receipts: types, canonical bytes, and refs (RC1, RC4) -----------------------------------
+# --- Receipt types, canonical bytes, and refs (RC1, RC4) -------------------------------------------------------------
 # https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
 
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
@@ -53,7 +53,7 @@ def canonical_statement(statement: Json) -> bytes:
     return text.encode("utf-8", "replace")  # half a surrogate pair has no UTF-8
 
 
-# --- The receipt of published work: an in-toto Statement of who allowed what, made from the thread's journal (RC1, RC5)
+# --- The Statement of a receipt (RC1, RC5) ---------------------------------------------------------------------------
 # The same journal and the same commit always give the same bytes. The service that signs a receipt attests what GitHub
 # reported to it; the signature vouches for no person named in it (RC2). docs/receipts.md describes every field.
 #
@@ -91,8 +91,8 @@ class Builder:
 def receipt_statement(entries: Sequence[Entry], subject: ReceiptSubject, builder: Builder) -> Json:
     """Return the Statement about the newest finished work in a journal, from the entries up to its Executed.
 
-    Later entries change nothing, so a receipt that is made again after a crash equals the lost one. Raises
-    Broken if no work was done. No work is done without an approval: the gate has no such move.
+    Later entries change nothing, so a receipt that is made again after a crash equals the lost one. Raises Broken if no
+    work was done. No work is done without an approval: the gate has no such move.
     """
     events = tuple(decode_entries(entries))
     executed = [n for n, (_, event) in enumerate(events) if isinstance(event, Executed)]

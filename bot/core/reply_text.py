@@ -19,7 +19,7 @@ from bot.core.plan import PlanDocument, disarm_text
 from bot.core.question import ALL, Asking, AskKind, Grant, IgnoredAnswer, IgnoreReason, Option, Question, Reply
 from bot.core.thread.task import TaskOccurrence
 
-# --- Answers to commands and to closing a thread, and notices of what keeps a thread from going on. Pure -------------
+# --- Answers to commands, and notices of what blocks a thread --------------------------------------------------------
 # `mention` is the bot's name here. Every command offered to people is spelled as they have to write it.
 
 NO_PLAN_WAITS: Final = "No plan is waiting for approval here."
@@ -315,7 +315,7 @@ def _inert_label(text: str) -> str:
     return inert if "\n" not in inert else code(line)
 
 
-# --- The tracking issue of a scheduled task (MT2): what it shows, and its boxes. Pure --------------------------------
+# --- The tracking issue of a scheduled task (MT2) --------------------------------------------------------------------
 # The text is made only from the journal and set by edits, so that it is always whole and never a flood of comments.
 
 RUN_NOW: Final = "Run now"
@@ -362,12 +362,12 @@ def tracking_body(view: TrackingView) -> str:
 
 
 def offer_again_label(finding: TaskFinding) -> str:
-    """Return the text beside the box that brings a rejected finding back."""
+    """Return the label of the box that brings a rejected finding back."""
     return f"{OFFER_AGAIN}{code(finding.title)} ({code(finding.id)})"
 
 
 def ticked_labels(body: str) -> tuple[str, ...]:
-    """Return the texts beside all boxes that are ticked."""
+    """Return the labels of all ticked boxes."""
     return tuple(match.group(1) for match in _TICKED.finditer(body.replace("\r\n", "\n")))
 
 

@@ -18,7 +18,8 @@ from bot.core.question import Grant
 from bot.core.thread.state import ThreadState, fold_entries
 from bot.core.transcript import Json
 
-# --- Audit rows: who asked, approved, refused, and what was pushed, with the cost, from a thread's journal (RC8) -----
+# --- Audit rows (RC8) ------------------------------------------------------------------------------------------------
+# They are made from a thread's journal: who asked, approved, and refused, what was pushed, and the cost.
 
 _WITHOUT_ROW: Final = (moves.Noted, moves.Asked, moves.Replied, moves.Instructed, moves.Proposed)
 """Moves that decide nothing: what was said and shown on the way."""
@@ -126,7 +127,7 @@ def _deciders(evidence: DecisionEvidence | None) -> str:
     )
 
 
-# --- What the service reports to the operator's webhook about a thread: which moves, and in which words --------------
+# --- Notifications to the operator's webhook -------------------------------------------------------------------------
 # A notification is a function of the journal up to one move, so every process computes the same one, with the same id.
 
 WAITING, DONE, FAILED = "waiting", "done", "failed"

@@ -14,7 +14,7 @@ from bot.core.codepoints import with_visible_codepoints
 from bot.core.names import SHORT_DIGEST
 from bot.core.transcript import Json
 
-# --- GitHub accounts: their kind and their role on the repository, and who of them may ask ---------------------------
+# --- GitHub accounts: their kind and role ----------------------------------------------------------------------------
 
 
 class Role(IntEnum):
@@ -62,7 +62,7 @@ class Actor:
         return self.id in people
 
 
-# --- A turn: one thing a person says to the bot, and the pictures attached to it -------------------------------------
+# --- A turn and its pictures -----------------------------------------------------------------------------------------
 
 
 class Acknowledgment(StrEnum):
@@ -105,8 +105,8 @@ class Turn:
     author that a label points at."""
     hidden: tuple[str, ...] = ()
     waits: str | None = None
-    """Time (ISO 8601) of the oldest turn that was still waiting to be heard when this one was; turns from then on are
-    read again. "" if none waits any longer, None if there is nothing to report."""
+    """Time (ISO 8601) of the oldest turn that still waited when this one was taken in; turns from then on are read
+    again. "" if none waits any longer, None if there is nothing to report."""
     version: str = ""
     """Key of the text's current version. Another edit makes another version."""
 
@@ -295,7 +295,7 @@ def _validate_argument(verb: Verb, sign: str, argument: str, line: str) -> Comma
             return Command(verb) if (_AFTER_STOP if verb is Verb.STOP else _AFTER).issuperset(words) else None
 
 
-# --- Replies by mail: which part of a text that reached GitHub by mail its author surely wrote (A6) ------------------
+# --- Replies by mail: the part that is surely the author's (A6) ------------------------------------------------------
 # Mail clients put the original text under the reply, mostly without a mark, and GitHub stores both as the words of the
 # person who replied. GitHub shows such a text as plain text. No sign is common to all clients, so only the first line
 # is surely the author's, and some clients go on in that line: ``Stop.Ann LeeOn Jan 30, 2023, at 1:52 AM, Bo Ray
@@ -339,7 +339,7 @@ def counts_by_mail(command: Command | UnknownCommand) -> bool:
     return isinstance(command, Command) and command.verb in VERBS
 
 
-# --- Texts in which GitHub put somebody else's words into a person's new issue, without quoting them -----------------
+# --- Texts that quote other people without marking it ----------------------------------------------------------------
 # "Reference in new issue" and "Create issue from discussion" make the person who clicks the author of the whole text.
 # https://docs.github.com/en/issues/tracking-your-work-with-issues/using-issues/creating-an-issue
 

@@ -10,7 +10,8 @@ from typing import Any, Final
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, run_branch, thread_branch
 from bot.core.transcript import Json
 
-# --- What work used: dollars, and tokens of the model. The journal has it with each entry that ends or interrupts work
+# --- Consumption: dollars and tokens ---------------------------------------------------------------------------------
+# The journal has it with each entry that ends or interrupts work.
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Consumption:
         return round(self.usd, 6)
 
 
-# --- The content of a pull request to open, an existing pull request, and its commits --------------------------------
+# --- Pull requests and their commits ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class PullRequest:
     """Labels and reviewers that could not be set, and why. The pull request is valid without them."""
 
 
-# --- A review of a pull request as an answer: a summary, and findings at lines of its diff ---------------------------
+# --- A review of a pull request as an answer -------------------------------------------------------------------------
 
 
 class Severity(StrEnum):
@@ -125,12 +126,12 @@ def body_text(summary: str, findings: Iterable[ReviewFinding]) -> str:
     return "\n\n".join((summary, *(f"{finding.place}\n{finding.text}" for finding in findings)))
 
 
-# --- Data about the work on a thread: its location, the checkout, the commit to make, and what was pushed ------------
+# --- The place of the work, its checkout, and its commits ------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A separate work tree. `shown_as` is the path that the model is told."""
+    """A separate work tree. `shown_as` is the path that the model sees."""
 
     path: str
     shown_as: str
@@ -138,7 +139,7 @@ class Checkout:
     found: bool = False
     """Whether this is an existing fork, found as it was left."""
     refs: tuple[tuple[str, CommitId], ...] = ()
-    """The commits that git commands in it can name beside HEAD: name and commit."""
+    """The commits that git commands in it can name besides HEAD: name and commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +231,7 @@ class LocalRun(ThreadLocation):
         return run_branch(title, self.thread)
 
 
-# --- What sandboxed tools may do and use, and what one of their operations results in (T3a) --------------------------
+# --- Access, bounds, and results of sandboxed tools (T3a) ------------------------------------------------------------
 
 
 class Access(StrEnum):

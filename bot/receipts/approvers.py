@@ -14,7 +14,8 @@ from typing import Final, Self
 from bot.core.errors import Misconfigured, Refused
 from bot.core.transcript import Json
 
-# --- Signs and checks with `ssh-keygen -Y`, so that every kind of SSH key works, also those on hardware and in an agent
+# --- Signatures by any SSH key
+# `ssh-keygen -Y` signs and checks, so that every kind of SSH key works, also those on hardware and in an agent.
 # The format is OpenSSH's: https://github.com/openssh/openssh-portable/blob/master/PROTOCOL.sshsig
 
 NAMESPACE: Final = "plan-approval@plangate.dev"
@@ -90,7 +91,7 @@ def make_signature(content: bytes, key: Path) -> bytes:
 def check_signature(
     content: bytes, signature: bytes, login: str, *, signers: AllowedSigners, at: datetime
 ) -> CheckedSignature:
-    """Return whether a key that may sign for a login at a time made the signature of some bytes.
+    """Check that a key that may sign for `login` at the time `at` made the signature of `content`.
 
     Raises Misconfigured without ssh-keygen.
     """
@@ -142,7 +143,7 @@ def _read(path: Path) -> str:
         raise Misconfigured(f"the file cannot be read: {why}", where=str(path), fix="name another one") from error
 
 
-# --- An approver's own signature of a receipt: who may add one, and what the signatures of a receipt are worth (RC2)
+# --- Approvers' signatures of a receipt (RC2)
 # The service attests what GitHub reported. An approver who signs the same payload with an SSH key of their own attests
 # that this approval is theirs. Both signatures are kept apart, so that neither changes the bytes of the other.
 
@@ -180,7 +181,7 @@ class ApproverVerdict:
 
     signatures: tuple[ApproverSignature, ...]
     is_checked: bool
-    """Whether the verifier said which keys may sign. If not, nothing is known but that there are signatures."""
+    """Whether the verifier said which keys may sign. If not, only the presence of signatures is known."""
     objections: tuple[str, ...] = ()
 
 
@@ -207,5 +208,5 @@ def approver_verdict(statement: Json, signatures: Sequence[ApproverSignature]) -
     elif len(signed) < needed:
         objections.insert(0, f"{len(signed)} of {needed} approvers signed")
     else:
-        objections = []  # what somebody else put there takes nothing from a good signature
+        objections = []  # what others put there spoils no good signature
     return ApproverVerdict(tuple(signatures), is_checked=True, objections=tuple(objections))

@@ -19,7 +19,8 @@ from bot.core.transcript import Json, decode_json
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-# --- The Ed25519 keys of receipts: the key that signs, and the list of public keys that a verifier reads (RC4) -------
+# --- The Ed25519 keys of receipts (RC4) ------------------------------------------------------------------------------
+# One key signs. A verifier reads the list of public keys.
 # The list is JSON: ``{"v": 1, "keys": [{"id", "public", "since", "until", "revoked"}]}``. `public` is the raw key in
 # base64, `id` the first 16 hex digits of its SHA-256. A key signs receipts from `since` to `until`. A receipt that was
 # journaled at or after `revoked` does not count; where a key was stolen, `revoked` is the time of the theft.
@@ -89,7 +90,7 @@ class ReceiptKey:
 
     @classmethod
     def of(cls, seed: bytes) -> Self:
-        """Return the key of 32 secret bytes."""
+        """Return the key whose seed is these 32 secret bytes."""
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         return cls(Ed25519PrivateKey.from_private_bytes(seed))
@@ -180,7 +181,7 @@ def _decode_key(row: Any) -> PublicKey:
     return key
 
 
-# --- The envelope of a receipt: DSSE with one or more Ed25519 signatures (RC1) ---------------------------------------
+# --- The envelope: DSSE with Ed25519 signatures (RC1) ----------------------------------------------------------------
 # https://github.com/secure-systems-lab/dsse/blob/master/protocol.md
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"

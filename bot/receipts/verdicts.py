@@ -161,7 +161,7 @@ def _binding_objections(statement: Json, facts: CommitFacts | None) -> Iterator[
 
 
 def _subjects(repository: str, facts: CommitFacts) -> list[Json]:
-    """Return the only subjects of a receipt: another one beside them could name another commit."""
+    """Return all subjects that a receipt may have: a further one could name another commit."""
     return [
         {"name": f"{repository}/commit/{facts.commit}", "digest": {"gitCommit": facts.commit}},
         {"name": f"{repository}/tree/{facts.commit}", "digest": {"gitTree": facts.tree}},
@@ -171,7 +171,7 @@ def _subjects(repository: str, facts: CommitFacts) -> list[Json]:
 def _freshness_objections(predicate: Json, now: datetime) -> Iterator[str]:
     """Yield impossible times: an approval of an expired plan, or an event before its cause."""
     finished, expires = moment(predicate["journal"]["at"]), moment(predicate["plan"]["expires"])
-    if finished - now > CLOCK_SKEW:  # differences cannot overflow, as sums with the last time there is do
+    if finished - now > CLOCK_SKEW:  # unlike a sum, a difference of times cannot overflow
         yield f"it was made in the future, at {finished.isoformat()}"
     for approval in predicate["approvals"]:
         observed = moment(approval["observed_at"])

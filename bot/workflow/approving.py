@@ -29,7 +29,7 @@ _ENDS: Final[Mapping[VerdictOutcome, tuple[type[Rejected | Drifted | Expired], S
 
 
 async def evaluate_plan(run: ThreadRun) -> MoveEvent | None:
-    """Evaluate the plan that is shown. None while it is pending, so that the thread rests.
+    """Evaluate the shown plan and return the move that follows; None while it is pending, so that the thread rests.
 
     Raises Transient if something that decides could not be looked up, so that the thread is checked again soon.
     """
@@ -70,9 +70,9 @@ async def stop_move(run: ThreadRun) -> Stopped | None:
 
 
 def withdrawal_move(run: ThreadRun, verdict: Verdict) -> Withdrawn:
-    """Return the move that withdraws an approval that no longer stands. It owes a text if the plan waits again.
+    """Return the move that withdraws an approval that no longer stands. Its text is posted if the plan waits again.
 
-    If the verdict ends the plan, the move after this one owes the text. A failed look-up owes none.
+    If the verdict ends the plan, the next move carries the text. A failed look-up leads to no text.
     """
     failed = any(why.reason is Reason.LOOKUP_FAILED for why in verdict.reasons)
     if verdict.outcome is not VerdictOutcome.PENDING or failed:
@@ -111,7 +111,7 @@ async def live_snapshot(run: ThreadRun) -> Snapshot:
 
 
 def may_stand(run: ThreadRun) -> bool:
-    """Return whether the configuration at the start of the check may approve the thread's newest request.
+    """Return whether the configuration at the start of the check may approve a plan for the newest request.
 
     The planner is then shown nothing that people said on the thread.
     """

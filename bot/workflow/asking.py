@@ -57,7 +57,7 @@ def _reply(state: ThreadState, session: Session) -> Replied | Instructed | None:
 
 
 async def ask_people(run: ThreadRun) -> MoveEvent | None:
-    """Show the question exactly once, and look for its answer. Returns None while there is none.
+    """Show the question exactly once, and return the move for its answer; None while there is none.
 
     People who may ask answer the questions of a planner. Only people who may approve answer those of approved work, and
     only in a comment that was never edited, because nobody else's words may steer approved work.
@@ -106,7 +106,7 @@ async def _post_question(run: ThreadRun) -> Shown:
 
 
 def _resume_move(state: ThreadState, text: str, reply: Reply | None = None) -> Replied | Instructed:
-    """Return the move for an answer: back to planning, or on with approved work. Without `reply`, nobody can answer."""
+    """Return the move for an answer: back to planning, or on with approved work. No `reply`: nobody can answer."""
     asking, grant = state.question.asking, reply.grant if reply else None
     answer = Instructed if state.has_approved_work else Replied
     return answer(

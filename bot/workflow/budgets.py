@@ -21,7 +21,7 @@ from bot.core.work import Consumption
 from bot.ports import Entry
 from bot.workflow.thread_run import ThreadRun
 
-# --- The budget of a thread over all its sessions, and an estimate of what its next work will cost (budget.*)
+# --- The budget of a thread, and cost estimates (budget.*)
 
 
 def bind_budgets(run: ThreadRun) -> None:
@@ -44,7 +44,7 @@ async def limit_move(run: ThreadRun) -> Limited | None:
 
 
 async def book_stopped(run: ThreadRun, session: SessionId, used: Consumption) -> None:
-    """Journal what a stopped session used, which returns no answer that could carry it."""
+    """Journal what a stopped session used, because no move of that session carries it."""
     if not used.dollars:
         return
     run = run.beside()
@@ -90,10 +90,11 @@ def _of_thread(run: ThreadRun) -> float:
     return max(run.configuration.budget.thread_usd, run.state.costs.budget_usd)
 
 
-# --- The budget of a repository for one day (UTC), over all sessions of all its threads (budget.repository_day_usd)
-# Threads of one repository run at the same time, in processes that share nothing but the journals. So a session
-# journals its cost as soon as it reaches a tenth of the day's remaining budget, and reads the costs of the others at
-# least every few seconds. The less is left, the more often each reads, and each exceeds the limit by at most one call.
+# --- The budget of a repository for one day (UTC)
+# `budget.repository_day_usd` covers all sessions of all threads. Threads of one repository run at the same time, in
+# processes that share nothing but the journals. So a session journals its cost as soon as it reaches a tenth of the
+# day's remaining budget, and reads the costs of the others at least every few seconds. The less is left, the more often
+# each reads, and each exceeds the limit by at most one call.
 
 SHARE: Final = 0.1
 """A session journals its cost when it is this share of what is left of the day."""

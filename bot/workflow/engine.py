@@ -110,7 +110,7 @@ async def _journal_turns(run: ThreadRun) -> None:
 
 
 async def _perform_effects(run: ThreadRun) -> None:
-    """Perform effects until the stage has none, or until one waits for people or for a slot. Then post what is owed."""
+    """Perform effects until the stage has none, or until one waits for people or for a slot. Then post what is due."""
     while (effect := ON_ENTER.get(run.state.stage)) is not None:
         before = run.state.gate
         move = await _perform_effect(run, effect)
@@ -125,7 +125,7 @@ async def _perform_effects(run: ThreadRun) -> None:
         await run.append(move)
         if isinstance(move, Replied | Instructed):
             await _journal_turns(run)  # turns that might have been the answer have waited
-    if effect not in _SESSION_EFFECTS:  # those end their wait themselves, or still wait
+    if effect not in _SESSION_EFFECTS:  # a session effect ends its own wait, or still waits
         await planning.end_wait(run)
     await outbox.post_outcomes(run)
     await outbox.notice_void_plan(run)

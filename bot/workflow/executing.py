@@ -95,7 +95,7 @@ class _Attempts:
     budget_usd: float | None = None
     """The budget of the first attempt: the others get no more."""
     has_room: bool = True
-    """Whether the limits of the newest one allow a repair."""
+    """Whether the limits of the newest attempt allow a repair."""
 
     def bind(self, session: Session) -> None:
         """Limit the session of an attempt to the time and the budget that earlier attempts left."""
@@ -202,7 +202,7 @@ def _session_start(run: ThreadRun) -> SessionStart:
 
 
 async def _run_session(run: ThreadRun, session: Session) -> Ended | Asked | None:
-    """Let the model work until it ends its turn or has to ask people. Work that had ended before a crash stays."""
+    """Let the model work until it ends its turn or has to ask people. Work that ended before a crash stays ended."""
     if session.context.mode is not run.working_mode:
         run.listener(session.set_mode(run.working_mode, ", ".join(run.state.approval.mode_by)))
     reminders = await baseline_reminders(run, session)
@@ -230,8 +230,8 @@ async def _run(run: ThreadRun, session: Session, permit: str = "") -> Ended | As
 
 
 # --- Builds the brief with which an execution session starts (K1)
-# The session gets only words of people who may ask, if nobody edited them since. It does not get the planner's
-# session, what the planner read, or other people's words.
+# The session gets only words of people who may ask, if nobody edited them since. It does not get the planner's session,
+# what the planner read, or other people's words.
 
 
 def _execution_brief(run: ThreadRun) -> ExecutionBrief:
@@ -253,7 +253,7 @@ def _execution_brief(run: ThreadRun) -> ExecutionBrief:
 def _unedited_requests(state: ThreadState) -> Iterator[Words | None]:
     """Yield the request and the additions made before the plan, in order; None for each that the session may not get.
 
-    A request that only repeats those before it, as `retry` makes it, is left out.
+    Leaves out a request that only repeats earlier ones; `retry` makes such a request.
     """
     repeated = ""
     for entry in state.request.entries:

@@ -33,7 +33,8 @@ from bot.workflow.approving import live_snapshot
 from bot.workflow.asking import may_be_answer
 from bot.workflow.thread_run import ThreadRun
 
-# --- A request: what it begins on, and the names of its branch and pull request. The same journal gives the same names
+# --- A request: its base, branch, and pull request
+# The same journal always gives the same names.
 
 
 async def new_request(run: ThreadRun, said: JournaledTurn, beside: Hidden | None = None) -> tuple[Requested, bool]:
@@ -100,9 +101,10 @@ def pull_number(run: ThreadRun) -> int:
     return published.pull_number if run.state.request.onto and published is not None else 0
 
 
-# --- A journal that was set back. Work on its thread continues only after an approver has decided (A4b)
-# Anybody who can push can set a thread's ref back to an older state, or delete it, and every older state is genuine.
-# But the bot's comments stay, and each records the length of the journal at that time.
+# --- A journal that was set back (A4b)
+# Work on its thread continues only after an approver has decided. Anybody who can push can set a thread's ref back to
+# an older state, or delete it, and every older state is genuine. But the bot's comments stay, and each records the
+# length of the journal at that time.
 # - The comments are read first and the journal after them: a journal that is then behind them was set back.
 # - While it is behind, nothing is written to it, so that it never catches up.
 # - An approver decides by a comment that is newer than the notice, each time anew.
@@ -115,7 +117,7 @@ PAUSES: Final = (0.0, 2.0, 6.0)
 async def require_newest(run: ThreadRun, turns: Sequence[Turn]) -> None:
     """Read the thread again if it seems to be behind the bot's comments.
 
-    Raises Unreadable if it is behind and no approver has decided yet. The notice was posted then.
+    Raises Unreadable if it is behind and no approver has decided yet. The notice has then been posted.
     """
     if run.state.turns.forgotten_comment:
         run.dialogue.ignore_comments_until(run.state.turns.forgotten_comment)
@@ -158,7 +160,7 @@ def _decides(run: ThreadRun, turn: Turn) -> bool:
     return is_retry and not (turn.edited or turn.by_mail) and run.may_approve(turn)
 
 
-# --- Who may say what on a thread, by their role, and how often (docs/commands.md)
+# --- Who may say what, and how often (docs/commands.md)
 
 
 def may_act(run: ThreadRun, turn: Turn) -> bool:
@@ -186,23 +188,23 @@ async def is_over_quota(run: ThreadRun, turn: Turn, *, elsewhere: Collection[str
     limit = run.configuration.ask.per_day
     today = turn.actor.id, f"{turn.at:%Y-%m-%d}"
     here = {key for *day, key in run.state.turns.requests if tuple(day) == today and key != turn.key}
-    asked = {*elsewhere, *(f"{run.location.thread}/{key}" for key in here)}  # also by comments that were deleted
+    asked = {*elsewhere, *(f"{run.location.thread}/{key}" for key in here)}  # deleted comments count as well
     return len(asked) >= limit or len(asked | set(await run.dialogue.asked_before(turn))) >= limit
 
 
-# --- Takes in what people said since the journal's last turn, and continues what was interrupted
-# - People who may act are heard first. People who may not ask get a reaction and no reply, and only a few a day.
+# --- Takes in new turns, and continues interrupted work
+# - Turns of people who may act come first. People who may not ask get a reaction and no reply, and only a few a day.
 # - Every accepted turn is acknowledged at once. A command is one line of a comment that nobody ever edited.
 # - A turn that arrives while the bot works is noted. If that work was approved, the turn is kept for afterward.
 # - No turn is dropped. If an author's role cannot be looked up, the turn waits and delays nobody else. Turns that are
-#   heard meanwhile record since when it waits, so that it is read again however much is said after it.
+#   taken in meanwhile record since when it waits, so that it is read again, however many turns follow.
 # - Posts that turn out not to be turns are journaled as well, so that no later check parses them again.
 
 _ENDS: Final = {Verb.STOP: frozenset(ON_ENTER), Verb.FINISH: frozenset({Stage.EXECUTING})}
 """Stages in which there is something to stop, or to finish."""
 _INTERRUPTED: Final = frozenset({Stage.STOPPED, Stage.FAILED, Stage.LIMIT, Stage.STALE, Stage.EXPIRED})
 _POSTS: Final = frozenset({"issue", "comment", "review"})
-"""How the keys of what people wrote begin."""
+"""The first parts of the keys of texts that people wrote."""
 SIGNS_A_DAY: Final = 20
 """Maximum reactions to one person's refused turns on one thread and day (UTC): each one is a write to GitHub."""
 ANSWERS_A_DAY: Final = 20
@@ -243,7 +245,7 @@ async def journal_turns(run: ThreadRun) -> None:
 
 
 def _unedited_requests(state: ThreadState) -> frozenset[str]:
-    """Return the keys of the requests that are being planned and were not edited when they were heard."""
+    """Return the keys of the requests that are being planned and were not edited when they were taken in."""
     entries = state.request.newest_entries if state.stage is Stage.PLANNING else ()
     keys = (entry.said.key for entry in entries if not entry.said.foreign)
     return frozenset(key for key in keys if key.partition("-")[0] in _POSTS)  # a label is no text that can be edited
@@ -468,10 +470,10 @@ def _command_reply(verb: Verb, state: ThreadState, *, mention: str, is_allowed: 
 
 
 async def _note(run: ThreadRun, note: OtherTurn) -> None:
-    """Note a turn that makes no move. If it is owed a reply, journal it now, before the reply is posted.
+    """Note a turn that makes no move. If it carries a reply, journal it now, before the reply is posted.
 
     Otherwise it is journaled with the next entry, such as the decision that it led to. A person who was answered
-    ANSWERS_A_DAY times is told so once, and then owed no reply for the rest of the day.
+    ANSWERS_A_DAY times gets one notice of that, and then no reply for the rest of the day.
     """
     answers = _answers_today(run.state, note.said)
     if note.text_to_post and answers >= ANSWERS_A_DAY:

@@ -38,7 +38,7 @@ from bot.workflow.outbox import post_replies
 from bot.workflow.thread_run import ThreadRun
 from bot.workflow.verification import call_bash, command_sandbox, hear_output
 
-# --- Runs the check of a scheduled task, and returns whether there may be something to do (MT4)
+# --- The check of a scheduled task (MT4)
 # - A check is a shell command, or ``github:NAME``. A command runs in the sandbox, on a checkout that is discarded.
 # - Exit code 0 without output means that there is nothing to do, and exit code 75 that the check could not run.
 # - The output of a check that asks GitHub, or that can reach a host, counts as strangers' words (`core.brief`).
@@ -125,7 +125,8 @@ async def _ask_github(run: ThreadRun, check: str) -> CheckResult:
     return CheckResult(found=bool(printed), printed=_first_lines(printed), strangers=strangers)
 
 
-# --- Takes in the due times of a scheduled task, on the thread of its tracking issue (MT1-MT4)
+# --- Due times of a scheduled task (MT1-MT4)
+# They are taken in on the thread of the task's tracking issue.
 # - An occurrence is journaled before anything else happens, and only right after the entries that were read. If two
 #   processes find it due, the second one gets Conflict (`_journal_due`).
 # - An occurrence is open until it begins as a request or is journaled as ended. If a process dies in between, the next
@@ -151,7 +152,7 @@ async def track_task(run: ThreadRun, task: MaintenanceTask) -> None:
 async def journal_occurrence(
     run: ThreadRun, task: MaintenanceTask, occurrence: Occurrence, *, elsewhere: Collection[str] = ()
 ) -> None:
-    """Take in an occurrence of the thread's task: begin with it as a request, or journal why not.
+    """Take in an occurrence of the thread's task: begin a request with it, or journal why not.
 
     `elsewhere` lists today's requests by other ticks of the same person, each as ``thread/key``. Does nothing for an
     occurrence that has an outcome. Raises Conflict if another process took in an occurrence or moved the thread.
@@ -258,7 +259,7 @@ async def offer_again(run: ThreadRun, finding: TaskFinding, by: str) -> None:
 
 
 async def _request(run: ThreadRun, task: MaintenanceTask, occurrence: Occurrence, *, checked: CheckResult) -> None:
-    """Begin with an occurrence as a request of the bot itself, on a branch of its own."""
+    """Begin a request of the bot itself for an occurrence, on a branch of its own."""
     place = run.location
     if Move.CLOSED in TRANSITIONS[run.state.stage]:  # an occurrence never adds to the pull request of another
         await run.append(Closed())
@@ -300,9 +301,10 @@ async def _end(run: ThreadRun, occurrence: Occurrence, outcome: str) -> None:
     await run.note(OccurrenceEnded(key=occurrence.key, outcome=outcome))
 
 
-# --- Takes in red required checks of the bot's own pull request, on the thread of that pull request (MT9)
-# Such a turn is the bot's own request: it leads to a plan that waits for people, like any other. The checks' output is
-# data for the planner. Nobody has read it, so the execution session does not get this request (`foreign`).
+# --- Red required checks of the bot's pull request (MT9)
+# They are taken in on the thread of that pull request. Such a turn is the bot's own request: it leads to a plan that
+# waits for people, like any other. The checks' output is data for the planner. Nobody has read it, so the execution
+# session does not get this request (`foreign`).
 
 _log: Final = logging.getLogger(__name__)
 
@@ -310,8 +312,8 @@ _log: Final = logging.getLogger(__name__)
 async def request_fix(run: ThreadRun) -> None:
     """Begin a request about the red checks of the pull request's head, unless there was one for this head.
 
-    Does nothing on other threads, and while something else is under way or waits for people. Checks that cannot be
-    read do not stop the check; the next one reads them again.
+    Does nothing on other threads, and while something else is under way or waits for people. Checks that cannot be read
+    do not stop the check; the next one reads them again.
     """
     if not _may_request_fix(run):
         return

@@ -1,4 +1,4 @@
-"""What is owed to people, each text posted exactly once (PR3, E1)."""
+"""Posts the texts that journal entries hold for people, each exactly once (PR3, E1)."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -17,9 +17,9 @@ from bot.core.turn import Acknowledgment
 from bot.workflow.main_session import checkout, end_stopped_planning, read_transcript, work_session
 from bot.workflow.thread_run import ThreadRun
 
-# --- Posts the texts that journal entries owe to people, each exactly once (PR3, E1)
+# --- Texts that entries still have to post (PR3, E1)
 # Two processes may work on one thread at a time: a check, and a reader of comments meanwhile. So that nothing is posted
-# twice, each posts the replies to the turns that it journaled, and only the check posts what moves owe. If a reader
+# twice, each posts the replies to the turns that it journaled, and only the check posts the texts of moves. If a reader
 # died, a later check posts its replies. If a job died, the first job that takes the thread over posts what is left.
 
 
@@ -30,7 +30,7 @@ async def post_replies(run: ThreadRun) -> None:
 
 
 async def post_outcomes(run: ThreadRun) -> None:
-    """Post what moves owe, and abandoned replies. Raises Conflict if another check takes the thread over first."""
+    """Post the texts of moves, and abandoned replies. Raises Conflict if another check takes the thread over first."""
     if not (texts := run.state.turns.texts_to_post(run.clock.now())):
         return
     await run.take_over()
@@ -67,11 +67,11 @@ async def _progress_so_far(run: ThreadRun) -> str:
     return reply_text.work_so_far(todos, paths, run.state.costs.total_usd)
 
 
-# --- Answers, once, each approval that cannot take effect and would otherwise get no reply (PR3, A5)
+# --- Answers to approvals that cannot take effect (PR3, A5)
 
 
 async def notice_void_plan(run: ThreadRun) -> None:
-    """Fold a plan that a further request made invalid and none replaced, and answer people who approve it anyway."""
+    """Fold an unreplaced plan that a further request made invalid, and answer people who approve it anyway."""
     if not run.state.has_void_plan:
         return
     if run.state.plan.voided is not None and run.state.plan.voided.folded is None:

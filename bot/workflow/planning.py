@@ -1,4 +1,4 @@
-"""Makes a plan in a session in plan mode, and posts it exactly once; and the wait of a session for a free slot."""
+"""Makes a plan in plan mode, posts it exactly once, and shows that a session waits for a free slot."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -193,7 +193,7 @@ async def _record_targets(run: ThreadRun, plan: PlanDocument) -> PlanDocument:
     )
 
 
-# --- Posts the plan exactly once, records where, and marks earlier plan comments as outdated
+# --- Posts the plan, and marks earlier plans as outdated
 
 
 async def propose_plan(run: ThreadRun) -> Proposed:
@@ -210,9 +210,10 @@ async def propose_plan(run: ThreadRun) -> Proposed:
     return Proposed(shown=proposed.id, shown_url=proposed.url, digest=plan.digest)
 
 
-# --- Shows once on the thread that its session waits for a free slot. The check ends; a later one begins the session
-# No process waits meanwhile: the journal records what has to be done, so a process that dies loses nothing. The checks
-# in between carry out every other command, above all a stop.
+# --- The wait of a session for a free slot
+# The thread shows once that its session waits. The check ends, and a later one begins the session. No process waits
+# meanwhile: the journal records what has to be done, so a process that dies loses nothing. The checks in between carry
+# out every other command, above all a stop.
 
 
 async def wait_for_session(run: ThreadRun) -> Stopped | None:

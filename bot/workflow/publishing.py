@@ -1,9 +1,10 @@
 """Publishing: pushes the work if its approval still stands, and ensures its pull request, receipt, and operations.
 
-Compared again just before the first push: what people said until now, the configuration of who may approve, one live
-snapshot of the plan comment and its approvals, and whether another process moved the thread. Then `workspace.publish`
-compares the tree with the verified and the approved one, and its paths with the plan's scope; `_claim_push` checks once
-more whether the thread was moved; and the server moves the branch only if it is where the order expects it.
+Just before the first push, this module compares again what people said until now, the configuration of who may approve,
+one live snapshot of the plan comment and its approvals, and whether another process moved the thread. Then
+`workspace.publish` compares the tree with the verified and the approved one, and its paths with the plan's scope;
+`_claim_push` checks once more whether the thread was moved; and the server moves the branch only if it is where the
+order expects it.
 
 Work that changed more than its plan names becomes an amendment. If the process died after the push, the same journal
 gives the same commit again: the publisher finds it on the branch, and `Pulls.ensure` finds or creates the pull request.
@@ -267,7 +268,7 @@ def _pull(run: ThreadRun, pushed: PushedWork, verdict: Verdict, *, receipt: str)
     )
 
 
-# --- Carries out the approved operations on issues, each once, and reports their results (MT7)
+# --- Carries out approved operations on issues (MT7)
 
 
 async def _carry_out(run: ThreadRun) -> bool:

@@ -24,7 +24,7 @@ from bot.core.turn import Turn
 from bot.core.work import ThreadLocation
 from bot.ports import CheckAccess, Clock, Dialogue, Journal, Pulls, Receipts, RepositoryRules, TaskAccess, Workspace
 
-# --- The journal of one thread: the fold over it, and the fence of one check
+# --- The journal of one thread, and its fence
 
 THREADS: Final = 1_000
 """Number of cached threads: those that were read last. Any other journal is folded from its start."""
@@ -81,8 +81,7 @@ class ThreadJournal:
     async def append(self, state: ThreadState, new: Sequence[moves.MoveEvent | Note]) -> ThreadState:
         """Append the pending notes of `state` and `new` at its position, and return the state after them.
 
-        Raises Conflict if the journal is elsewhere. A write on top of another process's takeover leaves the fence
-        shut.
+        Raises Conflict if the journal is elsewhere. A write on top of another process's takeover leaves the fence shut.
         """
         entries = [(str(entry.kind), encode(entry)) for entry in (*state.pending, *new)]
         await self.port.append(self.thread, state.written, entries)
@@ -98,7 +97,7 @@ class ThreadJournal:
             raise self._taken_over_error()
 
     async def check_run(self) -> None:
-        """Raise Conflict if another process took the thread over since then, or if somebody set the journal back.
+        """Raise Conflict if another process took the thread over since that entry, or somebody set the journal back.
 
         What a reader of comments journaled meanwhile, such as a stop, does not matter.
         """
@@ -148,7 +147,7 @@ class WorkConditions:
     configuration_blob: str = ""
     """Git blob id of the configuration file in force; "" for the defaults."""
     watch_seconds: float = 5.0
-    """Seconds between two checks of running work whether the thread has moved (a stop, a further turn); 0 for none."""
+    """While work runs, seconds between two checks whether the thread moved (a stop, a further turn); 0 for none."""
     progress_seconds: float = 20.0
     """Seconds of planning before its progress is shown, and between two updates."""
     workflows: bool = True
@@ -179,11 +178,11 @@ class ThreadRun:
     be deferred: it is written with the next entry, before work that takes long, and at the end of a check. If the
     process dies before that, the next one looks the fact up, so nothing is done twice (E1).
 
-    Several writers. A run belongs to one coroutine at a time. A verb compares `state` with the journal to find out
-    that its thread was moved, such as by a stop. If a second writer replaced `state` while the verb waits, it could
-    carry it past that stop. So whatever writes while a verb goes on, such as the recorder of a session's network
-    decisions or its budget, gets a run of its own by `beside`. Those runs share the journal and its fence, and each
-    has its own `state`: the journal puts their entries in order, as it does for processes. A reader of comments
+    Several writers. A run belongs to one coroutine at a time. A verb compares `state` with the journal to find out that
+    its thread was moved, such as by a stop. If a second writer replaced `state` while the verb waits, the verb could
+    continue past that stop. So whatever writes while a verb goes on, such as the recorder of a session's network
+    decisions or its budget, gets a run of its own by `beside`. Those runs share the journal and its fence, and each has
+    its own `state`: the journal puts their entries in order, as it does for processes. A reader of comments
     (`engine.read_comments`) is made from its own parts, and shares nothing but the cache of states.
     """
 
@@ -286,7 +285,7 @@ class ThreadRun:
     def defer(self, *notes: Note) -> None:
         """Leave notes to the next write, without those that the journal holds.
 
-        Call `flush` before a text is posted that a note owes: no comment may be ahead of the journal (A4b).
+        Call `flush` before the text of a note is posted: no comment may be ahead of the journal (A4b).
         """
         self.state = _with_pending(self.state, notes, self.clock.now())
 

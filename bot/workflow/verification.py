@@ -38,7 +38,7 @@ from bot.ports import Access, Toolhost, ToolOutput
 from bot.workflow.main_session import checkout, journal_network, read_transcript, run_until_moved, toolhost
 from bot.workflow.thread_run import ThreadRun
 
-# --- Runs commands that people chose, in the sandbox, and lists those that agents ran by themselves
+# --- Commands that people chose, and those that agents ran
 
 TAIL: Final = 2_000
 """Characters of a command's output that are kept."""
@@ -115,7 +115,7 @@ async def call_bash(host: Toolhost, command: str, seconds: float) -> ToolOutput:
 
 
 def hear_output(run: ThreadRun, text: str) -> str:
-    """Return the output of a command, redacted. Raises CanaryShown first if it contains a planted decoy."""
+    """Return the output of a command, redacted. Raises CanaryShown if it contains a canary."""
     run.resources.alarm.check_text(text)
     return run.redactor.redact(text)
 
@@ -134,7 +134,7 @@ async def run_commands(run: ThreadRun, host: Toolhost, commands: Iterable[str], 
     return results
 
 
-# --- Runs the set-up commands of the default branch's configuration, which make a checkout ready for approved work
+# --- Set-up commands of the default branch's configuration
 # - They run in a sandbox after a plan was approved, and can reach the hosts that both it and the configuration name
 #   (N1a). The plan always includes the configuration's hosts, so that its approvers see them.
 # - They run once in each checkout. The session, its sub-agents, and the checks find the files that they leave.
@@ -210,7 +210,7 @@ async def _command_output(host: Toolhost, tree: Checkout, command: str) -> str:
     return (await host.call("Bash", {"command": f"cd {quote(tree.shown_as)} && {command}"})).text
 
 
-# --- Runs the checks before the work and after it, and hands failing work back to its session (K4, K5)
+# --- Checks before and after the work, and repairs (K4, K5)
 # - The checks are the plan's commands and `execution.verify`. After the work they run on a frozen copy of it, in a
 #   sandbox of their own: what they write is not published, and publishing refuses another tree (G3a).
 # - Before the work they run on a copy of the untouched checkout, and take at most a part of the session's time.

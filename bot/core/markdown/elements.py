@@ -9,7 +9,7 @@ from typing import Final
 
 from bot.core.codepoints import with_printable_signs, with_visible_codepoints
 
-# --- Lines of text: shortened texts, differences of two texts, and the new lines of a patch in the unified format ----
+# --- Lines of text: shortened texts, diffs, and patches --------------------------------------------------------------
 
 _NOTE: Final = "\n\n[… {:,} characters are left out here …]\n\n"
 
@@ -33,11 +33,11 @@ _MOST_STEPS: Final = 2_000_000
 
 
 def line_matcher(a: Sequence[str], b: Sequence[str]) -> SequenceMatcher[str]:
-    """Return what compares the lines of two texts, within a time that no text can make long.
+    """Return a matcher for the lines of two texts that takes bounded time for any text.
 
     For each match, difflib looks at every line of `a` and at all places where `b` has it. So a line that `b` has often,
-    such as a blank one, matches only beside others that do. Texts that may take more than _MOST_STEPS differ as a whole
-    after the lines that they begin with alike.
+    such as a blank one, matches only next to other matches. Texts that may take more than _MOST_STEPS count as
+    different from their first unequal line on.
     """
     places = Counter(b)
     pairs = sum(places[line] for line in a if places[line] <= _OFTEN)
@@ -63,7 +63,7 @@ def right_lines(patch: str) -> dict[int, int]:
     return positions
 
 
-# --- The elements of Markdown in the bot's texts: code, tables, folded texts, and lists of which only a part is shown
+# --- Markdown elements: code, tables, folded texts, lists ------------------------------------------------------------
 
 _CELL_ROOM: Final = 200
 """Characters of a cell."""

@@ -18,7 +18,8 @@ from markdown_it.rules_inline import StateInline, html_inline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
-# --- Bound the work caused by a text by counting steps, so that every machine takes the same steps for the same text
+# --- Limit the steps that a parse may take ---------------------------------------------------------------------------
+# Steps are counted, not timed, so that every machine takes the same steps for the same text.
 
 _STEPS_OF_A_CHARACTER: Final = 4
 _STEPS_OF_A_TEXT: Final = 4_000
@@ -47,11 +48,11 @@ class Steps:
         self.spend(characters // _CHARACTERS_OF_A_STEP)
 
 
-# --- Footnotes as GitHub reads them: blocks in the text that are shown, if at all, at its end ------------------------
-# A definition that nothing refers to is not shown, so it can hide text (X1).
+# --- Footnotes as GitHub reads them ----------------------------------------------------------------------------------
+# A footnote is a block in the text that is shown, if at all, at the end. A definition that nothing refers to is not
+# shown, so it can hide text (X1).
 #
-# https://docs.github.com/en/get-started/writing-on-github/getting-started-with-writing-and-formatting-on-github/basic-
-# writing-and-formatting-syntax#footnotes
+# https://docs.github.com/en/get-started/writing-on-github/getting-started-with-writing-and-formatting-on-github/basic-writing-and-formatting-syntax#footnotes
 
 OPEN: Final = "footnote_open"
 CLOSE: Final = "footnote_close"
@@ -110,7 +111,8 @@ def _content(state: "StateBlock", start: int, end: int, *, at: int) -> None:
     state.blkIndent -= _INDENT
 
 
-# --- Parse Markdown as GitHub does, in bounded time (https://github.github.com/gfm/) ---------------------------------
+# --- The parser ------------------------------------------------------------------------------------------------------
+# https://github.github.com/gfm/
 # On some hostile texts, markdown-it-py takes time quadratic in their length, unlike GitHub's own parser. Every step of
 # a parse is counted, and a text that needs more steps than a multiple of its length is not read at all.
 

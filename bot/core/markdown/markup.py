@@ -13,14 +13,13 @@ from bot.core.markdown.gfm import Steps
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-# --- Diagrams, maps, and formulas that GitHub draws instead of showing their text; code that reaches out of sight ----
-# An allow-list decides what is drawn: a formula or diagram stays as it is if all of it is known to be visible. Anything
-# that style, size, color, or position could hide is not drawn. The caller withholds it from the model or shows it as
-# code.
+# --- Diagrams, formulas, and code that reaches out of sight ----------------------------------------------------------
+# GitHub draws diagrams, maps, and formulas instead of showing their text. An allow-list decides what is drawn: a
+# formula or diagram stays as it is if all of it is known to be visible. Anything that style, size, color, or position
+# could hide is not drawn. The caller withholds it from the model or shows it as code.
 #
 # https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/creating-diagrams
-# https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/writing-mathematical-
-# expressions
+# https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/writing-mathematical-expressions
 
 _LANGUAGE: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+#.]{0,19}(?:-[A-Za-z0-9]{1,9})?)?")
 """A language: one word, or two as in `objective-c`."""
@@ -46,7 +45,7 @@ _FORMULA: Final = re.compile(
     r"|(?<![\w$\\])\$(?![\s$])[^$\n]*(?:\n[^$\n]+)*(?<![\s\\])\$(?![\w$])",
     re.DOTALL,
 )
-"""A formula, or a code span, which contains none."""
+"""Matches a formula, or a code span, which contains no formula."""
 _COMMAND: Final = re.compile(r"\\([A-Za-z]+|.|\Z)", re.DOTALL)
 _KNOWN: Final = frozenset(
     # letters
@@ -189,7 +188,7 @@ def _all_shown(plain: str) -> bool:
     )
 
 
-# --- HTML in Markdown as a person sees it: what is shown, what addresses the bot, and what is hidden -----------------
+# --- HTML in Markdown as a person sees it ----------------------------------------------------------------------------
 # One `Markup` reads one paragraph, cell, or block of HTML. Whatever it leaves open (a hiding element, a comment or
 # attribute that never ends) also hides what follows; `Hiding` carries that on.
 
@@ -376,7 +375,7 @@ class Markup(HTMLParser):
         self._unspoken.append(tag)
 
     def _close_unspoken(self, tag: str) -> None:
-        """End the innermost such element of that name."""
+        """End the innermost element of that name whose words address nobody."""
         if tag in self._unspoken:
             del self._unspoken[len(self._unspoken) - 1 - self._unspoken[::-1].index(tag) :]
             if tag in _STRUCK:
@@ -439,7 +438,7 @@ class Markup(HTMLParser):
     def parse_starttag(self, i: int) -> int:
         """Read the start of an element.
 
-        As in the next three methods, counts what was scanned for one without an end.
+        If it has no end, the scanned characters count as steps, as in the next three methods.
         """
         return self._count_steps(i, super().parse_starttag(i))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-# --- Texts reduced for the search for secrets, with a mapping back to the original positions -------------------------
+# --- Texts reduced for the search for secrets ------------------------------------------------------------------------
 # `FoldedText` removes what hides a text from a pattern: invisible code points, Markdown marks, tags, colors, escapes.
 # `alphanumerics` keeps letters and digits only. `FoldedText.original` and `places_of` map a position back to the
 # original.
@@ -17,8 +17,7 @@ _UNSEEN: Final = (
     "\xad\u034f\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
 )
 # The first sign is found fast, and what follows it identifies the form. Every form is bounded, so that no text takes
-# long.
-# Markdown marks count only inside a word; elsewhere they split nothing.
+# long. Markdown marks count only inside a word; elsewhere they split nothing.
 _SPLIT: Final = re.compile(
     rf"[{_UNSEEN}\U000e0000-\U000e01ef`*<&%\\‹\x1b](?:"
     rf"(?P<none>(?<=[{_UNSEEN}\U000e0000-\U000e01ef])|(?<=\w[`*])[`*]{{0,9}}(?=\w)"
@@ -117,7 +116,7 @@ def places_of(lower: str, wanted: Iterable[int]) -> Iterator[int]:
         yield places[nth - counted]
 
 
-# --- Detection of known secrets in a text, whole or in part, in any encoding (X3) ------------------------------------
+# --- Known secrets in a text (X3) ------------------------------------------------------------------------------------
 # Every piece of 16 or more characters of a value is found: as it is, in other case, reversed, as Base64 (plain or for
 # URLs, at any alignment, wrapped or not), as hex, and split by invisible or other signs. Shorter values are found only
 # whole. A prefix that all keys of a kind share says nothing and does not count as part of a value.

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from bot.core.errors import CanaryShown
 from bot.core.secrets.known import SHORTEST, FoldedText, KnownSecrets, Span, plain
 
-# --- Detection of unknown secrets by the formats that their vendors publish (X3) -------------------------------------
+# --- Unknown secrets, found by their vendors' formats (X3) -----------------------------------------------------------
 # One row per format: its name, its anchors (one of them must occur; checked first because that is cheap), and its
 # pattern. If the pattern has a group, the group is the secret. Every repetition is bounded and no two adjacent ones can
 # match the same text, so that no text takes long. The vendor's page is named above each row.
@@ -162,7 +162,7 @@ _ANCHORS: Final = tuple(
     [(anchor, number) for number, kind in enumerate(KINDS) for anchor in kind.anchors if kind.any_case == any_case]
     for any_case in (False, True)
 )
-"""Each anchor with the number of its kind: first those that are looked for as they are, then those in any case."""
+"""Each anchor with the number of its kind: first the case-sensitive ones, then those in any case."""
 _CONTEXT_CHARACTERS: Final = 64
 """Characters before a secret that are searched for its name."""
 _ENTROPY: Final = 3.4
@@ -211,7 +211,7 @@ def _is_plausible(value: str) -> bool:
     return mixed >= 2 and any(map(str.isdigit, value)) and entropy >= min(_ENTROPY, log2(signs) * 0.8)
 
 
-# --- Removes secrets from every text that leaves (X3, PR4): known ones, and what has the format of one ---------------
+# --- The redactor (X3, PR4) ------------------------------------------------------------------------------------------
 # `Redactor.redact` returns the text with ``[redacted: KIND]`` in place of each secret; repeating it changes nothing.
 # `Redactor.find_secrets` lists them, for what must not change silently: commits, and the contract of a plan.
 
@@ -270,7 +270,7 @@ class Redactor:
 
     def find_secrets(self, text: str) -> Sequence[Span]:
         """Return the secrets in a text, in order and without overlaps."""
-        if len(text) < SHORTEST:  # then it holds none; most facts of a log line are such texts
+        if len(text) < SHORTEST:  # too short for a secret, as most facts of a log line are
             return ()
         other = plain(text)
         found = [*self._known_spans(text, other), *spans(text)]
@@ -283,14 +283,14 @@ class Redactor:
         return _join_overlaps(self._known_spans(text, plain(text)))
 
     def _known_spans(self, text: str, other: FoldedText | None) -> Iterator[Span]:
-        for indexed in (self._given, self._young, self._old):  # what `learn` moves meanwhile moves from left to right
+        for indexed in (self._given, self._young, self._old):  # `learn` moves values rightward, so none is missed
             if secrets := indexed.secrets():
                 yield from secrets.spans(text, other)
 
 
 @dataclass(slots=True)
 class _Indexed:
-    """Values that are indexed when they are next looked for, each once, because indexing a key takes milliseconds.
+    """Values that are indexed at the next search, each only once, because indexing a key takes milliseconds.
 
     Values are only added, at the end.
     """
@@ -325,9 +325,10 @@ def _without(text: str, spans: Sequence[Span]) -> str:
     return "".join(parts) + text[at:]
 
 
-# --- The alarm for canaries: worthless secrets that nobody has a reason to repeat (X3) -------------------------------
-# A canary lies where only an attacker looks. If it appears in a tool's output or in the model's words, something
-# outside the sandbox was read. The session then ends, and so do all other sessions of its thread.
+# --- The alarm for canaries (X3) -------------------------------------------------------------------------------------
+# A canary is a worthless secret that nobody has a reason to repeat. It lies where only an attacker looks. If it appears
+# in a tool's output or in the model's words, something outside the sandbox was read. The session then ends, and so do
+# all other sessions of its thread.
 
 KIND: Final = "canary"
 

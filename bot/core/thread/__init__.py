@@ -1,8 +1,8 @@
 """The state of a thread: a fold over its journal, in parts.
 
 Each module holds one part: a frozen record, what one more entry makes of it (`apply`), and the questions that verbs ask
-about it. `core.thread.state` puts the parts together. What a part is folded from is here: an `EntryStep`, which is one
-entry and the gate before and after it. An *ask* is the number of an effect that a move asks for (glossary).
+about it. `core.thread.state` puts the parts together. A part is folded from the `EntryStep` below: one entry, with the
+gate before and after it. An *ask* is the number of an effect that a move asks for (glossary).
 """
 
 from dataclasses import dataclass, replace

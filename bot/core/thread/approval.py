@@ -1,7 +1,7 @@
 """The part of a thread's state about approvals: what people allowed, and the permission mode (P8).
 
 An `Approved` adds an approval of the plan in force, and a plan that is no longer in force takes its approvals and
-permissions with it. Asked: the newest approval, who decided last, the mode, and the calls that people permitted.
+permissions with it. Verbs ask for the newest approval, who decided last, the mode, and the calls that people permitted.
 """
 
 from dataclasses import dataclass, replace

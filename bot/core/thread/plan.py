@@ -1,7 +1,7 @@
 """The part of a thread's state about its newest plan, and where people see it.
 
 A `Planned` or `Outgrew` brings a version, a `Proposed` says which comment shows it, and a request or the end of a round
-voids what is still shown. Asked: the newest document, the one that the next replaces, and what was posted about it.
+voids what is shown. Verbs ask for the newest document, the one that the next replaces, and what was posted about it.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ class VoidedPlan:
     since: datetime
     """When it became invalid: the time of the request, or of the entry that closed the round."""
     folded: int | None = None
-    """Number of folded comments that showed it; None before they were looked for."""
+    """Number of folded comments that showed it; None before the bot searched for them."""
     noticed: bool = False
     """Whether a person who approved it anyway got an answer."""
 

@@ -1,7 +1,7 @@
 """The part of a thread's state about questions to people, and what they answered.
 
-An `Asked` brings a question, a `Shown` says which comment shows it, and a `Replied` or `Instructed` answers it. Asked:
-the newest question, the answer to a session's pending call, and what planners were told in this round.
+An `Asked` brings a question, a `Shown` says which comment shows it, and a `Replied` or `Instructed` answers it. Verbs
+ask for the newest question, the answer to a session's pending call, and people's answers to planners in this round.
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,7 @@
 """The part of a thread's state about its newest request: what it asks for, what it builds on, and its results so far.
 
-A `Requested` begins a new part, a `Noted` adds to it or is kept for the next one, and results fill it in. Asked: the
-requests that the plan covers, the commit and branch of the work, its sessions, and whether strangers' words are in it.
+A `Requested` begins a new part, a `Noted` adds to it or is kept for the next one, and results fill it in. Verbs ask for
+the requests that the plan covers, the commit and branch of the work, its sessions, and whether it has strangers' words.
 """
 
 from dataclasses import dataclass, replace

@@ -95,7 +95,7 @@ class TaskHistory:
 
     @property
     def seen_decided(self) -> tuple[TaskFinding, ...]:
-        """Those without strangers' words, for a planner whose plan may need nobody's approval (A9)."""
+        """The decided findings without strangers' words, for a planner whose plan may need nobody's approval (A9)."""
         seen = tuple(rejection for rejection in self.rejected if not rejection.is_unseen)
         return replace(self, rejected=seen).decided
 
@@ -166,10 +166,10 @@ def add_move(
 
 
 def _task_asked_for(history: TaskHistory, event: moves.MoveEvent, request: str) -> str:
-    """Return the digest of the task if the task alone made the newest request, after a move, else "" (MT6).
+    """Return, after a move, the digest of the task if the task alone made the newest request, else "" (MT6).
 
-    It does not once people ask, add, or answer, once the planner read strangers' words, as those of a check or of an
-    earlier plan that people did not approve, or for an amendment.
+    It is "" once people ask, add, or answer, and for an amendment. It is "" also once the planner read strangers'
+    words, such as those of a check or of an earlier plan that people did not approve.
     """
     match event:
         case moves.Requested() if event.said.strangers or (history.is_unseen and history.digest == history.approved):

@@ -1,7 +1,7 @@
 """The part of a thread's state about turns: what people said, and the texts that are still to be posted to them.
 
 Each entry with a turn marks it as seen and counts it by day and author; a text to post stays until its `TextPosted`.
-Asked: up to when turns were taken in, what was refused or answered, and which texts are due.
+Verbs ask up to when turns were taken in, what was refused or answered, and which texts are due.
 """
 
 from collections.abc import Mapping
@@ -111,7 +111,7 @@ class TurnState:
         return None if self.newest_turn_at == NEVER else self.newest_turn_at
 
     def texts_to_post(self, at: datetime) -> tuple[UnpostedText, ...]:
-        """Return what a look at that time must post: the texts of moves, and replies that were left behind."""
+        """Return what a check at that time must post: the texts of moves, and replies that were left behind."""
         return tuple(
             unposted
             for unposted in self.unposted_texts

@@ -1,7 +1,7 @@
 """The parts of a thread's state about approved work (its results, its pull request, who does it), and about costs.
 
 An `Executed` ends work, a `Published` says where it is, and a plan that is no longer in force ends what was under way.
-Every entry may carry costs and tokens, which add up by session. Asked: the newest work, and what sessions used.
+Every entry may carry costs and tokens, which add up by session. Verbs ask for the newest work, and what sessions used.
 """
 
 from collections.abc import Mapping
@@ -35,8 +35,8 @@ class WorkState:
     queued_ask: int = 0
     """The ask for which the thread shows that its session waits for a free slot; 0 for none."""
     branch_suffix: int = 0
-    """A suffix of new branch names, so that they differ from branches that a journal forgot which was set back; 0 for
-    none (A4b)."""
+    """A suffix of new branch names, so that they differ from branches that the journal forgot when it was set back;
+    0 for none (A4b)."""
     run: str = ""
     """Who last journaled that they work on the thread: the id of a run of GitHub Actions, or the name that a process
     made up; "" if nobody did."""
@@ -107,10 +107,10 @@ class CostState:
 
     @property
     def tokens(self) -> tuple[int, int]:
-        """What all that is journaled has used, in tokens of prompts and of answers."""
+        """The journaled tokens of all sessions: of prompts, and of answers."""
         counts = self.tokens_by_session.values()
         return sum(prompts for prompts, _ in counts), sum(answers for _, answers in counts)
 
     def consumption(self, session: str) -> Consumption:
-        """Return what is journaled that a session has used."""
+        """Return the journaled consumption of a session."""
         return Consumption(self.by_session.get(session, 0.0), *self.tokens_by_session.get(session, (0, 0)))
