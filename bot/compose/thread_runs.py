@@ -185,7 +185,7 @@ class _Parts(RepositoryRules):
             checks=PullChecksGateway(checks, self.reader.attribution),
             rules=self,
             configuration=self.keys,
-            conditions=self._conditions(mistake),
+            conditions=await self._conditions(mistake),
             policy=self.keys.approve.policy(self.bot.id),
             listener=spans.receive,
             redactor=shared.redactor,
@@ -273,13 +273,13 @@ class _Parts(RepositoryRules):
             self.address.told,
         )
 
-    def _conditions(self, mistake: str) -> WorkConditions:
+    async def _conditions(self, mistake: str) -> WorkConditions:
         connections, settings = self.shared.connections, self.shared.settings
         return WorkConditions(
             refusal=mistake,
             configuration_blob=self.configuration_blob,
             progress_seconds=settings.github.progress_seconds,
-            workflows=connections.may_push_workflows(self.bot),
+            workflows=await connections.may_push_workflows(self.access.client, self.bot),
             workflows_wait=speaks_as_job(self.bot),
             run=self.shared.run,
             version=_installed_version(),

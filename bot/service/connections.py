@@ -183,6 +183,7 @@ class Connections:
     _paces: dict[int | None, WritePace] = field(default_factory=dict)
     """One for each account that GitHub limits: an installation, or the account of the plain token (E2)."""
     _bot: Actor | None = None
+    _has_workflow_scope: bool | None = None
 
     def __post_init__(self) -> None:
         github = self.settings.github
@@ -312,12 +313,19 @@ class Connections:
             self._bot = replace(account, id=JOB_ID) if public and account.login == JOB_LOGIN else account
         return self._bot
 
-    def may_push_workflows(self, bot: Actor) -> bool:
-        """Return whether the bot may be able to push workflows: False for an App (see WORKING) and for a job's token.
+    async def may_push_workflows(self, client: GitHubClient, bot: Actor) -> bool:
+        """Return whether the bot may be able to push workflows: False for an App (see WORKING), for a job's token, and
+        for a classic token without that scope, which is looked up once.
 
         https://docs.github.com/en/actions/concepts/security/github_token
+        https://docs.github.com/en/apps/oauth-apps/building-oauth-apps/scopes-for-oauth-apps
         """
-        return not self.settings.github.as_app and not speaks_as_job(bot)
+        if self.settings.github.as_app or speaks_as_job(bot):
+            return False
+        if self._has_workflow_scope is None:
+            scopes = await client.scopes()
+            self._has_workflow_scope = scopes is None or "workflow" in scopes
+        return self._has_workflow_scope
 
     def is_bot(self, actor: int | None) -> bool:
         """Return whether an account is known to be the bot's own."""

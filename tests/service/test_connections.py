@@ -18,7 +18,7 @@ from bot.github.responses import RateLimited, Unprocessable
 from bot.service.connections import Connections, speaks_as_job
 from bot.service.overview.recorder import thread_record
 from bot.service.overview.thread_index import ThreadQuery
-from bot.testing.github.credentials import install, job_token
+from bot.testing.github.credentials import install, job_token, personal_token
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
@@ -194,3 +194,21 @@ async def test_whose_commits_are(tmp_path: Path) -> None:
         bot = await ways.bot(ways.poller(None))
         assert speaks_as_job(bot)
         assert committer_of(job, bot).address == "41898282+github-actions[bot]@users.noreply.github.com"
+
+
+@pytest.mark.req("CL1", "W4")
+@pytest.mark.parametrize(("scopes", "may_push"), ((("repo",), False), (("repo", "workflow"), True)))
+async def test_classic_token_pushes_workflows_only_with_their_scope(
+    tmp_path: Path, scopes: tuple[str, ...], may_push: bool
+) -> None:
+    clock = QuickClock()
+    with SimulatedGitHub(tmp_path / "hub", clock=clock) as github:
+        settle(github.world, github)
+        token = Secret(personal_token(github.world, "robot", scopes=scopes).value)
+        ours = GitHubSettings(github.api_url, github.graphql_url, github.server_url, token=token)
+        ways = Connections(Settings(data_dir=tmp_path / "data", github=ours), clock)
+        client = ways.poller(None)
+        bot = await ways.bot(client)
+        asked = len(github.requests)
+        assert [await ways.may_push_workflows(client, bot) for _ in range(2)] == [may_push] * 2
+        assert len(github.requests) == asked + 1
