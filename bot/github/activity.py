@@ -13,19 +13,15 @@ from bot.github.responses import WHO, Missing, RateLimited, require_present, tim
 from bot.github.threads import COMMENTS, GitHubThread, pull_request_fields, read_thread, subject
 from bot.github.turns import LABEL, BotIdentity, ParsedText, ParsedTextCache
 
-# --- Changes in repositories since a given time: first which repositories changed, then what was said there ----------
-# GitHub does not resend a lost webhook, so this module reads what it would have reported (W3). One query, at two
-# points,
-# asks a hundred repositories when their newest thread changed; only those that changed are read further. Saying,
-# editing,
-# labeling, or assigning anything on a thread moves its `updatedAt`. The result is only which threads to check; the
-# check
-# itself decides.
+# --- Changes in repositories since a given time ----------------------------------------------------------------------
+# GitHub does not resend a lost webhook, so this module reads what the webhook would have reported (W3). One query, at
+# two points, returns when the newest thread of each of a hundred repositories changed. Only the repositories that
+# changed are read further. A comment, an edit, a label, or an assignment on a thread moves its `updatedAt`. The result
+# is only which threads to check; the check itself decides.
 # https://docs.github.com/en/graphql/reference/objects#repository
 
 NEWEST: Final = 20
-"""Number of comments and reviews of a thread that are read here. A thread that may have more new ones is checked
-anyway."""
+"""Number of comments and reviews of a thread that are read here. A thread that may have more is checked anyway."""
 CHANGED: Final = "moved-"
 """Prefix of the key for a thread of which only the time of its last change is known."""
 RESERVE: Final = 0.2
@@ -91,13 +87,17 @@ class RepositoryActivity:
 
 @dataclass(frozen=True, slots=True)
 class ActiveThread:
-    """A thread that changed, and when. It holds only the newest part of what was said."""
+    """A thread that changed, and when. It holds only its newest comments and reviews."""
 
     thread: GitHubThread
     at: datetime
 
     def unheard_keys(self, identity: BotIdentity, since: datetime, heard: frozenset[str]) -> frozenset[str]:
-        """Return the keys of unheard items that may address the bot, judged without parsing them."""
+        """Return the keys of the posts not in `heard` that may address the bot, judged without parsing them.
+
+        Adds a key that begins with CHANGED if new posts may not have been read, or if the bot's label or assignment is
+        set.
+        """
         thread = self.thread
         new = (post for post in thread.everything() if {post.key, post.version}.isdisjoint(heard))
         keys = {post.key for post in new if identity.accepts(post.actor) and identity.may_be_addressed(thread, post)}
@@ -111,7 +111,7 @@ class ActiveThread:
         return thread.pull is None and (LABEL in thread.labels or identity.bot.id in thread.assignees)
 
     def _may_be_incomplete(self, since: datetime) -> bool:
-        """Return whether something new may not have been read."""
+        """Return whether the thread may have comments or reviews since then that were not read."""
         thread = self.thread
         comments = bool(thread.older) and thread.comments[0].at >= since
         reviews = bool(thread.older_reviews) and all(review.at >= since for review in thread.reviews)
@@ -185,8 +185,8 @@ def _newest(connection: Any) -> datetime | None:
     return time(nodes[0]["updatedAt"]) if nodes else None
 
 
-# --- Detects changes of plan comments. GitHub sends no webhook for reactions, so they are polled: 100 comments for
-#     one point
+# --- Changes of plan comments ----------------------------------------------------------------------------------------
+# GitHub sends no webhook for reactions, so plan comments are polled: 100 of them for one point of the rate limit.
 # https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api
 
 _QUERY: Final = """
@@ -207,8 +207,7 @@ GONE: Final = "gone"
 
 
 async def fingerprints(client: GitHubClient, comments: Sequence[str]) -> Mapping[str, str]:
-    """Return a text for each comment, by node id, that differs once the comment has changed; GONE for a comment that is
-    gone."""
+    """Return, by the comments' node ids, texts that differ once a comment has changed; GONE for a missing comment."""
     prints = dict.fromkeys(comments, GONE)
     for start in range(0, len(comments), AT_ONCE):
         data = await client.graphql(_QUERY, {"ids": list(comments[start : start + AT_ONCE])}, partial=True)
@@ -221,16 +220,16 @@ async def fingerprints(client: GitHubClient, comments: Sequence[str]) -> Mapping
     return prints
 
 
-# --- Counts what a person asked on one day in a whole repository. The count comes from GitHub, so nothing is stored
-# A day is a UTC day, and only what was asked before a given moment counts. So a request stays within the quota or
-# beyond
-# it, no matter how often and by which process it is counted. Deleted comments are not counted.
+# --- What a person asked on one day in a whole repository ------------------------------------------------------------
+# The count comes from GitHub, so nothing is stored. A day is a UTC day, and only what was asked before a given moment
+# counts. So a request stays within the quota or beyond it, no matter how often and by which process it is counted.
+# Deleted comments are not counted.
 
 
 async def asked_before(
     client: GitHubClient, address: Address, identity: BotIdentity, turn: Turn, *, parsed_texts: ParsedTextCache
 ) -> AsyncIterator[tuple[int, str]]:
-    """Yield the thread and key of each request that the turn's author made before it on the same day."""
+    """Yield the thread and key of each request that the turn's author made before that turn on the same day."""
     day = turn.at.replace(hour=0, minute=0, second=0, microsecond=0)
     async for activity in active_threads(client, await repository_activity(client, address), day):
         for post in activity.thread.everything():

@@ -1,4 +1,4 @@
-"""Read everything that can answer a question: one query, then the roles of the people who spoke.
+"""Reads everything that can answer a question: one query, then the roles of the people who spoke.
 
 A failed read makes the snapshot incomplete, never empty (A3). This module decides nothing; core/question.py does.
 """
@@ -54,13 +54,16 @@ class AnswerReader:
     threads: Threads
     identity: BotIdentity
     roles: Roles
-    """The roles for this one check."""
+    """The roles looked up for this one check."""
     parsed_texts: ParsedTextCache
     may: Callable[[Author], bool]
     """Whether this person's words can be the answer. Comments by anybody else are not parsed."""
 
     async def read(self, number: ThreadNumber, shown: str, posted: str, boxes: int) -> AnswerSnapshot:
-        """Return a live snapshot of the question posted with this text. A GitHub error makes it incomplete."""
+        """Return a live snapshot of the question in a comment (`shown`: its node id), which was posted as `posted`.
+
+        A GitHub error makes the snapshot incomplete.
+        """
         try:
             variables = {**self.threads.address.variables, "number": number, "question": shown}
             data = await self.threads.client.node(_QUERY, variables)
@@ -106,7 +109,7 @@ class AnswerReader:
         )
 
     def _can_answer(self, post: ThreadPost) -> bool:
-        """Return whether a comment speaks to everybody or to the bot, and holds no command."""
+        """Return whether a comment can be an answer: it addresses the bot or everybody, and holds no command."""
         text, parsed = self._own_text(post), self._parse(post)
         commands = (parse(line, self.identity.mention) for line in parsed.lines)
         is_for_bot = any(
@@ -114,16 +117,15 @@ class AnswerReader:
             for command in commands
         )
         first = without_mention(next(iter(parsed.lines), ""), self.identity.mention)
-        is_said = post.by_mail or grant_of(text) is None or grant_of(first) is not None  # nobody allows in a quote
+        is_said = post.by_mail or grant_of(text) is None or grant_of(first) is not None  # a quotation allows nothing
         return bool(text) and not is_for_bot and is_said and (parsed.speaks or mention_pattern().match(text) is None)
 
     def _text(self, post: ThreadPost) -> str:
-        """Return what a comment answers, with a note if it was sent by mail."""
+        """Return the text of a comment that counts as its answer, with a note if it was sent by mail."""
         return f"{self._own_text(post)}\n\n{MAIL_NOTE}" if post.by_mail else self._own_text(post)
 
     def _own_text(self, post: ThreadPost) -> str:
-        """Return the visible text of a comment without what may be somebody else's words: its quotations, and all but
-        the first line of a mail."""
+        """Return the visible text that is surely the author's own: no quotations, and only the first line of a mail."""
         first = visible_title(first_line(post.body)).text
         shown = first if post.by_mail else self._parse(post).shown.text
         own = "\n".join(line for line in shown.split("\n") if not _QUOTED.match(line))
@@ -134,8 +136,10 @@ class AnswerReader:
 
 
 def ticks(text: str | None, posted: str, boxes: int) -> frozenset[int] | None:
-    """Return the numbers of the ticked boxes among the last `boxes` of a text. Returns None unless the text is the
-    posted one, apart from its boxes."""
+    """Return the numbers of the ticked boxes among the last `boxes` of a text.
+
+    Returns None unless the text is `posted`, apart from its boxes.
+    """
     if text is None:
         return None
     empty, on = _boxes(text, boxes)
@@ -143,7 +147,10 @@ def ticks(text: str | None, posted: str, boxes: int) -> frozenset[int] | None:
 
 
 def _boxes(text: str, count: int) -> tuple[str, frozenset[int]]:
-    """Return a text without its marker and its last ticks, and the numbers of the boxes that were ticked."""
+    """Return a text and the numbers of those of its last `count` boxes that were ticked.
+
+    The text comes back without its marker and with these boxes unticked.
+    """
     lines = marker.without(text).split("\n")
     places = [at for at, line in enumerate(lines) if _BOX.match(line)][-count:]
     on = frozenset(box for box, at in enumerate(places) if lines[at][3] != " ")

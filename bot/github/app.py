@@ -16,8 +16,8 @@ from bot.github.client import GitHubClient
 from bot.github.deliveries import EVENTS
 from bot.github.responses import Missing, Unprocessable, time
 
-# --- GitHub's manifest flow: what an App of this bot asks for, and the exchange of GitHub's code for the App's
-#     secrets
+# --- GitHub's manifest flow, which creates the App -------------------------------------------------------------------
+# This part states what an App of this bot asks for, and exchanges GitHub's code for the App's secrets.
 # https://docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest
 
 PERMISSIONS: Final = {
@@ -169,19 +169,19 @@ async def exchange_code(client: GitHubClient, code: str) -> CreatedApp:
         raise Refused(f"GitHub's answer lacks {missing or 'everything'}", fix="create the App again") from None
 
 
-# --- The App's webhook deliveries as GitHub lists them for three days, and requests to deliver failed ones again (W3)
-# GitHub never retries a delivery by itself.
+# --- The App's webhook deliveries (W3) -------------------------------------------------------------------------------
+# GitHub lists deliveries for three days, and never retries one by itself. This part requests redeliveries.
 # https://docs.github.com/en/rest/apps/webhooks
 
 UNDER_WAY: Final = timedelta(seconds=60)
-"""A younger attempt may still succeed: GitHub waits 10 seconds for an answer, 30 on its own servers."""
+"""Age below which a failed attempt may still succeed: GitHub waits 10 seconds for an answer, 30 on its own servers."""
 MOST: Final = 10_000
 """Maximum number of attempts that are read at a time."""
 MOST_AGAIN: Final = 100
 """Maximum number of redeliveries requested at a time. Reconciling finds what the others reported on the threads."""
 
 KnownGuids = Callable[[Collection[str]], Awaitable[Collection[str]]]
-"""Returns which of these deliveries arrived after all."""
+"""Returns those of these guids whose deliveries arrived after all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ async def redeliver(app: GitHubClient, attempt: int) -> None:
 
 
 async def redeliver_failed(app: GitHubClient, known: KnownGuids, since: datetime) -> int:
-    """Request one redelivery of each delivery that failed since then and did not arrive. Return how many were.
+    """Request one redelivery of each delivery that failed since then and did not arrive. Return the number of requests.
 
     `app` authenticates as the App itself.
     """

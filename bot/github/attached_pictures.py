@@ -32,8 +32,7 @@ MOST_NAMED: Final = 40
 """Maximum number of pictures that are examined. The others are only counted."""
 MOST_TEXTS: Final = 10
 BYTES: Final = 8_000_000
-"""Maximum size of all pictures together, in base64. Every request sends the session's history, and the thread's
-transcript stores it."""
+"""Maximum size of all pictures together, in base64. Every request sends them again, and the transcript stores them."""
 SECONDS: Final = 60.0
 """Maximum time for all pictures together."""
 ALT: Final = 100
@@ -46,7 +45,10 @@ _DIGITS: Final = re.compile(r"\s*(\d{1,6})")
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """One picture of a text: where GitHub draws it, and what is shown in its place to people who do not see it."""
+    """One picture of a text.
+
+    `trusted`: only people who may ask can have attached it. `tiny`: it is drawn too small to be seen.
+    """
 
     post: ThreadPost
     trusted: bool
@@ -93,14 +95,14 @@ class AttachedPictures:
     async def _find_pictures(
         self, thread: GitHubThread, turns: Collection[str], *, strangers: bool
     ) -> AsyncIterator[_Drawn]:
-        """Yield what GitHub draws in the texts that may show a picture at all. The others cost no request."""
+        """Yield the pictures of the posts, rendered by GitHub. A post without pictures costs no request."""
         keys = {"issue" if key.startswith(MARKS) else key.partition("@")[0] for key in turns}
         keys |= {"issue"} if strangers else set()
         posts = [post for post in thread.everything() if post.key in keys and any(map(_MAY_SHOW.search, post.words))]
         for post in posts[:MOST_TEXTS]:
             try:
                 texts = [text async for text in self._rendered_texts(thread, post)]
-            except PlangateError:  # it is gone, or GitHub does not answer: the session goes on without
+            except PlangateError:  # the post is gone, or GitHub does not answer: go on without its pictures
                 continue
             for trusted, html in texts:
                 parser = _Images()
@@ -175,7 +177,6 @@ class _Images(HTMLParser):
         self._quotes = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Record the picture of an `img` tag."""
         attributes = dict(attrs)
         self._quotes += tag == "blockquote"
         if tag != "img" or not attributes.get("src") or "emoji" in (attributes.get("class") or "").split():
@@ -185,7 +186,6 @@ class _Images(HTMLParser):
         self.pictures.append((attributes["src"] or "", attributes.get("alt") or "", tiny, self._quotes > 0))
 
     def handle_endtag(self, tag: str) -> None:
-        """End a quote."""
         self._quotes -= tag == "blockquote" and self._quotes > 0
 
 

@@ -1,4 +1,4 @@
-"""Check runs: of a commit, the end of a failed job's log (K8), and those of the bot's pull requests (MT9)."""
+"""Check runs of a commit, the end of a failed job's log (K8), and the checks of the bot's pull requests (MT9)."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ from bot.ports import CheckAccess, Clock
 if TYPE_CHECKING:
     from requests import Response
 
-# --- Reads the end of a job's log (K8) -------------------------------------------------------------------------------
+# --- The end of a job's log (K8) -------------------------------------------------------------------------------------
 # GitHub answers with a signed address on another host, which needs no token and gets none.
 # https://docs.github.com/en/rest/actions/workflow-jobs#download-job-logs-for-a-workflow-run
 
@@ -88,7 +88,7 @@ def _tail(pieces: Iterator[bytes]) -> tuple[bytes, bool]:
     return b"".join(window)[-TAIL:], True
 
 
-# --- Check runs of a commit, and the end of each failed job's log (K8) -----------------------------------------------
+# --- Check runs of a commit, and logs of failed jobs (K8) ------------------------------------------------------------
 # https://docs.github.com/en/rest/checks/runs#list-check-runs-for-a-git-reference
 
 RUNS_PAGE: Final = 50
@@ -198,11 +198,10 @@ def _line(run: Json) -> str:
     return f"{' '.join(str(run['name']).split())}: {run['conclusion'] or run['status']} ({app})"
 
 
-# --- The checks of the bot's own pull requests: which are required, which are red, and which were red on the base
-# (MT9).
-# All of it can be read with `contents: read` and `checks: read`. Rulesets are read as rules of the branch; protection
-# of
-# the older kind is part of the branch itself, while its own endpoint needs an administrator.
+# --- The checks of the bot's own pull requests (MT9) -----------------------------------------------------------------
+# This part reads which checks are required, which are red, and which were red on the base. All of it can be read with
+# `contents: read` and `checks: read`. Rulesets are read as rules of the branch. Protection of the older kind is part of
+# the branch itself, while its own endpoint needs an administrator.
 # https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
 # https://docs.github.com/en/rest/branches/branches#get-a-branch
 
@@ -230,8 +229,7 @@ class PullCheckReader:
         }
 
     async def is_under_way(self) -> bool:
-        """Return whether a check of one of them is running, or may still begin because its pull request changed within
-        the last hour."""
+        """Return whether a check of one of these pull requests is running, or may still begin (BEGINS_WITHIN)."""
         fresh = self.client.clock.now() - BEGINS_WITHIN
         for pull in await self._open_pulls():
             runs = await self.results.states(str(pull["head"]["sha"]))
@@ -265,8 +263,10 @@ class PullCheckReader:
         return [pull for pull in pulls if self._is_ours(pull)][:LISTED]
 
     def _is_ours(self, pull: Json) -> bool:
-        """Return whether the bot made a pull request. In a job, all workflows share the bot's account, so the branch
-        counts as well."""
+        """Return whether a pull request is open, the bot's own, and from a thread's branch in this repository.
+
+        In a job, all workflows share the bot's account, so the branch counts as well.
+        """
         here = (pull["head"]["repo"] or {}).get("id") == pull["base"]["repo"]["id"]
         here = here and is_thread_branch(str(pull["head"]["ref"]))
         return here and pull["state"] == "open" and (pull["user"] or {}).get("id") == self.bot.id

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     import requests
     from github.Requester import HTTPRequestsConnectionClass, HTTPSRequestsConnectionClass, Requester
 
-# --- The open HTTP connection to one GitHub API under one token: PyGithub's requester and the session it sends with
-# `requests` reads the whole environment again for each request, which costs more than building the request itself. The
-# session here reads proxies and certificates once, when the connection is made, and keeps them.
+# --- The open connection to GitHub under one token -------------------------------------------------------------------
+# It consists of PyGithub's requester and the session that it sends with. `requests` reads the whole environment again
+# for each request, which costs more than building the request itself. The session here reads proxies and certificates
+# once, when the connection is made, and keeps them.
 
 # https://docs.github.com/en/rest/about-the-rest-api/api-versions
 API_VERSION: Final = "2022-11-28"
@@ -88,8 +89,7 @@ class TokenConnection:
 def _http_connection(
     url: str, timeout: int, authorities: str
 ) -> "HTTPRequestsConnectionClass | HTTPSRequestsConnectionClass":
-    """Return a new connection to the host of a URL, over the proxy and with the certificates that the environment
-    names now.
+    """Return a new connection to a URL's host, with the proxy and certificates that the environment names now.
 
     https://requests.readthedocs.io/en/latest/user/advanced/#proxies
     """
@@ -108,8 +108,7 @@ def _http_connection(
 
 
 def _adjust_response(response: "requests.Response", **_: object) -> None:
-    """Change what PyGithub gets of a response: its text is UTF-8, whatever its headers lack, and no redirect is
-    followed.
+    """Decode a response's text as UTF-8, whatever its headers lack, and keep PyGithub from following redirects.
 
     PyGithub follows a 301 itself, without the query, so that the second page of a list is the first one again. It does
     not follow a 308, which means the same.
@@ -124,7 +123,9 @@ def without_netrc(request: "requests.PreparedRequest") -> "requests.PreparedRequ
     return request
 
 
-# --- HTTP client for GitHub: REST and GraphQL over PyGithub's Requester, in threads ----------------------------------
+# --- HTTP client for GitHub: REST and GraphQL ------------------------------------------------------------------------
+# Requests go through PyGithub's Requester, in threads.
+#
 # Rules
 # - A failed read is retried. A failed write is retried only if it is repeatable or GitHub surely did not do it.
 # - If the response to any other write is lost, the client raises OutcomeUnknown.
@@ -144,8 +145,7 @@ TIMEOUT: Final = 30
 TRIES: Final = 4
 """Maximum number of attempts for a request that may be retried."""
 LAGS: Final = (1.0, 3.0)
-"""Seconds to wait before each new attempt to read something that must exist. GitHub's reads may lag behind its writes
-and webhooks."""
+"""Seconds to wait before each new attempt to read what must exist: GitHub's reads may lag its writes and webhooks."""
 # https://docs.github.com/en/rest/using-the-rest-api/getting-started-with-the-rest-api#media-types
 JSON: Final = "application/vnd.github+json"
 RENDERED: Final = "application/vnd.github.full+json"
@@ -230,8 +230,10 @@ class GitHubClient:
         return (await self._send(_Request("POST", path, body=body, repeatable=repeatable))).body
 
     async def post_once(self, path: str, body: Json, is_done: Callable[[], Awaitable[bool]]) -> None:
-        """Create something. If the response is lost, ask `is_done` a few times, and raise OutcomeUnknown if it stays
-        False."""
+        """Create something. If the response is lost, ask `is_done` a few times.
+
+        Raises OutcomeUnknown if `is_done` stays False.
+        """
         try:
             await self.post(path, body)
         except OutcomeUnknown:
@@ -365,7 +367,7 @@ class GitHubClient:
         return connection
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections of all tokens."""
         with self._lock:
             for connection in self._connections.values():
                 connection.close()

@@ -22,9 +22,9 @@ from bot.github.repository import Address
 from bot.github.responses import Missing, OutcomeUnknown, require_present, time
 from bot.ports import ThreadFence
 
-# --- The bot's own comments on one thread. Each is posted exactly once, found again by its marker (E1), and checked
-# Every listing reads all pages: GitHub lists the oldest comments first, so a search that missed the newest would post
-# twice.
+# --- The bot's own comments on one thread ----------------------------------------------------------------------------
+# Each comment is posted exactly once, found again by its marker (E1), and checked. Every search lists all pages: GitHub
+# lists the oldest comments first, so a search that missed the newest would post twice.
 # https://docs.github.com/en/rest/issues/comments
 
 BOX: Final = "- [ ] Approve this plan"
@@ -34,7 +34,7 @@ _OUTDATED: Final = re.compile(r"\A\*\*Outdated\.\*\* [^\n]*\n\n")
 _LOOK_AGAIN_SECONDS: Final = (3.0, 6.0, 12.0)
 """Seconds to wait before each search for a comment after the response to its creation was lost."""
 COMPLETION_SECONDS: Final = 4.0
-"""Seconds that a cancelled caller waits for a comment that is under way. A process that ends allows it 5 in all."""
+"""Seconds that a cancelled caller waits for a comment that is being posted. A process that ends has 5 in all."""
 _log: Final = logging.getLogger(__name__)
 
 # https://docs.github.com/en/rest/reactions/reactions#about-reactions
@@ -166,8 +166,8 @@ class Comments:
     async def sign(self, key: str, sign: Acknowledgment) -> None:
         """Add a reaction to what a turn's key names. Doing it twice has the same effect as once.
 
-        Does nothing if the target is gone or the conversation is locked, where nobody can react; and for people who may
-        not ask, if much was written in the last hour.
+        Does nothing if the target is gone, or if the conversation is locked, where nobody can react. Does nothing for
+        people who may not ask if much was written in the last hour.
         https://docs.github.com/en/rest/reactions/reactions
         """
         if sign is Acknowledgment.MAY_NOT and not self.client.pace.has_spare:
@@ -184,8 +184,7 @@ class Comments:
             _log.info("no reaction was added to %s: %s", key, error)
 
     async def _create(self, kind: str, ask: int, text: str, *, digest: str) -> Posted:
-        """Create a comment. If the response is lost, search for the comment, and raise OutcomeUnknown if it does not
-        appear.
+        """Create a comment. If the response is lost, search for it, and raise OutcomeUnknown if it does not appear.
 
         Another process may have posted first, too recently for the fence to notice. Then its comment counts, and ours
         is deleted, even if the caller is cancelled: a worker that was paused learns at about the same time that its
@@ -286,9 +285,9 @@ def _posted_comment(comment: Json) -> Posted:
     )
 
 
-# --- The progress comment. It is edited only when its text changes: at most every 5 s in the first minute, then every
-#     20 s
-# The last state is always delivered. Progress is written after everything else, and its failures are only logged.
+# --- The progress comment --------------------------------------------------------------------------------------------
+# It is edited only when its text changes: at most every 5 s in the first minute, then every 20 s. The last state is
+# always delivered. Progress is written after everything else, and its failures are only logged.
 
 FIRST_MINUTE: Final = 60.0
 OFTEN: Final = 5.0

@@ -1,4 +1,4 @@
-"""Webhook deliveries: whether one is GitHub's (W1), which thread it names, and whether a look could find anything."""
+"""Webhook deliveries: whether one is GitHub's (W1), which thread it names, and whether a check could find anything."""
 
 import hmac
 import re
@@ -18,7 +18,7 @@ from bot.github.turns import LABEL
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-# --- The parts of GitHub's webhook payloads that say which thread to check; everything else is ignored ---------------
+# --- The parts of GitHub's payloads that are read --------------------------------------------------------------------
 # https://docs.github.com/en/webhooks/webhook-events-and-payloads
 
 _Id = Annotated[int, Field(gt=0, lt=2**63)]
@@ -121,12 +121,11 @@ class Payload(_Part):
     workflow_run: Checked | None = None
 
 
-# --- Judges a delivery by what it reports: whether a check of its thread could find anything for the bot to do -------
+# --- Whether a check of a delivery's thread could find anything ------------------------------------------------------
 # Most deliveries are people who talk to each other, pushes, and checks of pull requests that are not the bot's. The
-# rule
-# is that of the reconciler (`bot/github/activity.py`), which later finds whatever this module overlooks (W3). A thread
-# on
-# which something waits or is under way is always checked. For example, an answer to a question needs no mention.
+# rule is that of the reconciler (`bot/github/activity.py`), which later finds whatever this module overlooks (W3). A
+# thread on which something waits or is under way is always checked. For example, an answer to a question needs no
+# mention.
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +161,9 @@ def needs_check(report: DeliveryReport, bot: KnownBot, *, is_open: bool) -> bool
     return any(may_name(text, bot.mention) for text in report.texts)
 
 
-# --- Pure functions on webhook deliveries: whether one is GitHub's (W1), and which thread it names -------------------
+# --- Verifies deliveries (W1) and parses them ------------------------------------------------------------------------
 # A delivery is a wake-up and never evidence: all that is taken from it is which thread to check, and whether a check
-# could find anything (W2).
+# could find anything (W2). These functions are pure.
 # https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
 
 Headers = Iterable[tuple[str, str]]
@@ -224,7 +223,7 @@ class Wake:
 
 
 def verify_signature(secret: str, body: bytes, headers: Headers) -> None:
-    """Return only if the raw body was signed with the secret. Raises BadSignature otherwise (W1).
+    """Raise BadSignature unless the raw body was signed with the secret (W1).
 
     Refuses an empty secret, a missing, repeated, or malformed header, and a SHA-1 signature alone.
     """
@@ -255,7 +254,7 @@ def envelope(headers: Headers) -> Envelope:
 def parse_delivery(event: str, body: bytes, *, is_form: bool = False) -> Wake | None:
     """Return what a delivery means to the bot, or None if it means nothing. `is_form` is the envelope's.
 
-    Raises Malformed.
+    Raises Malformed if the body does not match GitHub's documentation.
     """
     if event not in EVENTS:
         return None
@@ -269,7 +268,7 @@ def parse_delivery(event: str, body: bytes, *, is_form: bool = False) -> Wake | 
 
 @cache
 def _payload_model() -> "tuple[type[Payload], type[ValidationError]]":
-    """Return the model of payloads and what it raises. They are imported when the first delivery arrives."""
+    """Return the model of payloads and the error that it raises. They are imported when the first delivery arrives."""
     from pydantic import ValidationError
 
     return Payload, ValidationError
@@ -316,7 +315,7 @@ def _check_report(payload: "Payload") -> DeliveryReport:
 
 
 def _thread_report(event: str, payload: "Payload") -> DeliveryReport:
-    """Return the report of a thread's event. A merge is relevant, because it may change what the bot listens to."""
+    """Return the report of a thread's event. A merge is relevant, because it may change the configuration."""
     subject = payload.issue or payload.pull_request
     parts: list[Subject | Written | None] = [subject, payload.comment, payload.review]
     assignees, labels = (subject.assignees or (), subject.labels or ()) if subject else ((), ())
@@ -331,7 +330,7 @@ def _thread_report(event: str, payload: "Payload") -> DeliveryReport:
 
 
 def _turn_key(event: str, payload: "Payload") -> str:
-    """Return the key of what somebody said, as a thread that is read has it, or ""."""
+    """Return the key that `Threads` gives the reported post, perhaps as an alias; "" if none is reported."""
     match event, payload.action:
         case "issues" | "pull_request", "opened":
             return "issue"
@@ -346,7 +345,6 @@ def _turn_key(event: str, payload: "Payload") -> str:
 
 
 def _thread(event: str, payload: "Payload") -> int | None:
-    """Return the number of the thread that an event is about, or None."""
     subject = payload.issue or payload.pull_request
     if event in _THREADS:
         return subject.number if subject else None

@@ -37,7 +37,7 @@ from bot.github.turns import MARKS, BotIdentity, ParsedTextCache, TurnReader, ha
 from bot.ports import Dialogue, PostedComment, ThreadFence
 
 FRESH_AGE: Final = timedelta(minutes=1)
-"""Maximum age of a post that only the delivery at hand can have reported. An older one may have been heard before."""
+"""Maximum age of a post that is acknowledged before its turns are read. An earlier check may have seen an older one."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -68,7 +68,7 @@ class GitHubDialogue(Dialogue):
     _progress: Progress = field(init=False)
     _read: GitHubThread | None = None
     _fresh_thread: tuple[GitHubThread, Roles] | None = field(default=None, init=False)
-    """The thread as `subject` read it, with the roles looked up since, until its turns are taken from it."""
+    """The thread as `subject` read it, with the roles looked up since, until `turns` uses it."""
     _signed: set[tuple[str, Acknowledgment]] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
@@ -79,8 +79,8 @@ class GitHubDialogue(Dialogue):
     async def subject(self) -> GitHubThread:
         """Return the thread as it is now, once it shows what the delivery reported. Raises Missing.
 
-        A pull request of the default branch is returned without that head: work never goes onto the default branch. So
-        is one of a branch that git would not let people make, such as ``-x``.
+        A pull request whose head is the default branch is returned without its head, because work never goes onto the
+        default branch. So is one whose head has a name that git refuses to create, such as ``-x``.
         """
         self._read = await self._threads.read(self.thread, self.told)
         self._fresh_thread = self._read, self._roles()
@@ -152,8 +152,8 @@ class GitHubDialogue(Dialogue):
     async def acknowledge_reported(self, *, may_ask: Callable[[Turn], bool]) -> None:
         """Add 👀 to the post that a delivery has just reported, if it is a turn of somebody who may ask.
 
-        This needs only the thread and the author's role, so it comes before everything that takes longer (PR3).
-        `turns` then returns the same turn. A post older than FRESH_AGE is left to it, as it may have been heard before.
+        This needs only the thread and the author's role, so it comes before everything that takes longer (PR3). `turns`
+        then returns the same turn. Skips a post older than FRESH_AGE, because an earlier check may have seen it.
         """
         if self._fresh_thread is None:
             return
@@ -237,8 +237,7 @@ class GitHubDialogue(Dialogue):
         return PostedComment(posted.node, posted.url, posted.at)
 
     async def answers(self, asking: Asking, shown: str, *, who: str, may: Callable[[Author], bool]) -> AnswerSnapshot:
-        """Return a live snapshot of the question's boxes, their edits, and later comments; an incomplete one on
-        failure."""
+        """Return a live snapshot of the question's boxes, their edits, and later comments; incomplete on failure."""
         reader = AnswerReader(self._threads, self.identity, self._roles(), self.parsed_texts, may)
         return await reader.read(self.thread, shown, self._question(asking, who), asking.boxes)
 
@@ -255,8 +254,7 @@ class GitHubDialogue(Dialogue):
         await self._progress.show(self._inert(text), ask)
 
     async def end_progress(self, text: str, ask: int) -> None:
-        """Replace the progress of an ask by its last state. Does nothing unless this process showed any, or the thread
-        shows what a process that died had posted."""
+        """Replace the progress of an ask by its last state, if this process or one that died has shown any."""
         was_shown = any((mark.kind, mark.ask) == ("progress", ask) for *_, mark in self._own_comments(self._read))
         if self._progress.shows(ask) or was_shown:
             await self.progress(text, ask)
@@ -284,8 +282,11 @@ class GitHubDialogue(Dialogue):
 
     @asynccontextmanager
     async def hold_progress(self) -> AsyncIterator[None]:
-        """Show the final progress when the block ends normally. If the block raises, show nothing more, because another
-        process may have taken over the thread and posted newer progress (E4)."""
+        """Show the final progress when the block ends normally.
+
+        If the block raises, show nothing more: another process may have taken over the thread and posted newer progress
+        (E4).
+        """
         try:
             yield
             await self._progress.finish()
@@ -312,8 +313,10 @@ class GitHubDialogue(Dialogue):
         return self.client.redactor.redact(question_text(asking, who))
 
     def _inert(self, text: str) -> str:
-        """Return a text made inert. Redacts secrets before and after, because making it inert can join a split
-        secret."""
+        """Return a text made inert, without secrets.
+
+        Redacts secrets before and after, because making a text inert can join a split secret.
+        """
         clean = self.client.redactor.redact
         return clean(inert_markdown(clean(text), {urlsplit(self.server_url).netloc} - {""}))
 

@@ -1,5 +1,4 @@
-"""The edit history of the plan comment, in which ticks explain edits, and the editors of other
-texts.
+"""Reads the edit history of the plan comment, in which ticks explain edits, and the editors of other texts.
 
 An edit is explained if the comment showed an accepted text before and after it, ignoring the one box. Accepted texts
 are the posted one and those that the bot wrote when the work began, as the journal records. The time of the last
@@ -22,7 +21,7 @@ EDIT_FIELDS: Final = """
   body createdAt lastEditedAt author { ...who } editor { ...who }
   userContentEdits(first: 100) { totalCount nodes { editedAt deletedAt diff editor { ...who } } }
 """
-"""What `versions` reads of a comment or an issue."""
+"""The GraphQL fields of a comment or an issue that `versions` needs."""
 
 _EDITORS: Final = f"""
 query ($ids: [ID!]!, $after: String) {{
@@ -36,7 +35,7 @@ query ($ids: [ID!]!, $after: String) {{
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A text that the comment showed from `at` on, and who wrote it. It is None if GitHub no longer has it."""
+    """A text that the comment showed from `at` on, and who wrote it. `text` is None if GitHub no longer has it."""
 
     at: datetime
     by: Actor
@@ -64,7 +63,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Who may have written parts of a text, apart from its author. Of a text that is gone, nobody."""
+    """Who may have written parts of a text, apart from its author. Names nobody for a text that is gone."""
 
     editors: frozenset[int]
     """The numeric ids of everybody who ever edited it."""
@@ -96,8 +95,7 @@ async def _editors(client: GitHubClient, text: str, node: Json | None) -> AsyncI
 
 
 def history(node: Json, posted: str, begun: Sequence[str] = ()) -> History:
-    """Return the edit history of a comment. `posted` is its original text, `begun` other texts that the bot may have
-    set."""
+    """Return the edit history of a comment: posted as `posted`, perhaps changed by the bot to one of `begun`."""
     own_texts = frozenset(map(untick, (posted, *begun)))
     past = versions(node, posted)
     unexplained = [

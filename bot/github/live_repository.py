@@ -1,7 +1,8 @@
 """What `plangate doctor --live` does in a disposable repository. It writes only texts of this program.
 
-Each method raises Refused where the token may not do it, and Transient. Their pages at https://docs.github.com/en/rest:
-git/refs, repos/contents, repos/rules, actions/secrets, actions/workflows, actions/workflow-runs, pulls/reviews.
+Each method raises Refused if the token may not do it, and Transient if GitHub does not answer. GitHub documents the
+endpoints at https://docs.github.com/en/rest: git/refs, repos/contents, repos/rules, actions/secrets, actions/workflows,
+actions/workflow-runs, pulls/reviews.
 """
 
 import base64
@@ -45,7 +46,7 @@ class LiveComment:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """Who edited a comment last, and what GitHub keeps of each edit, in its order."""
+    """Who edited a comment last, and what GitHub keeps of each edit, in GitHub's order."""
 
     editor: Actor
     text: str

@@ -6,7 +6,7 @@ go at once:
 
 - All writes of an account share a bucket of 24 that gains one a second. Reactions may take all of it: 20 people who
   mention the bot at the same time see its 👀 at once.
-- All other writes have a bucket of four beside it, so that comments cannot take what reactions need.
+- All other writes also need room in a bucket of four, so that comments cannot take what reactions need.
 - Nothing is written while another write waits for its response. A reaction waits for at most one other write.
 
 A full bucket and a minute's gain are 84, so the writes of the last minute and of the last hour are counted as well.
@@ -70,8 +70,10 @@ class Bucket:
 
 @dataclass(slots=True)
 class WritePace:
-    """Decides when the next write may go. Everything that writes under one account shares it. Times are the clock's
-    seconds."""
+    """Decides when the next write may go. Everything that writes under one account shares it.
+
+    Times are the seconds of `clock.monotonic`.
+    """
 
     clock: Clock
     between: float = 1.0
@@ -94,8 +96,10 @@ class WritePace:
 
     @property
     def has_spare(self) -> bool:
-        """Whether writes may go that nobody waits for, such as reactions for people who may not ask. Half of an hour's
-        writes is reserved for everybody else, so that one stranger cannot keep them waiting."""
+        """Whether writes may go that nobody waits for, such as reactions for people who may not ask.
+
+        Half of an hour's writes is reserved for everybody else, so that one stranger cannot keep them waiting.
+        """
         self._wait_for_room()  # forgets what is older than an hour
         return len(self._writes) < self.an_hour // 2
 

@@ -12,14 +12,14 @@ from bot.github.client import GitHubClient
 from bot.github.repository import Address, file, is_file
 from bot.github.responses import Missing
 
-# --- Roles on a repository, looked up live (A3). They are never guessed from an association or kept longer than one
-#     check
+# --- Roles on a repository, looked up live (A3) ----------------------------------------------------------------------
+# Roles are never guessed from an association or kept longer than one check.
 
 # role_name distinguishes maintain and triage, which `permission` reports as write and read. A custom role has its own
 # name; `permission` and the rights in `permissions` report the basic role that it builds on.
 # https://docs.github.com/en/rest/collaborators/collaborators#get-repository-permissions-for-a-user
 FEW: Final = 10
-"""Up to this many people are looked up one by one, without a list."""
+"""Up to this many people are looked up one by one, instead of by one listing."""
 
 _ROLES: Final = {role.name.lower(): role for role in Role if role is not Role.NOBODY}
 _RIGHTS: Final = {
@@ -83,8 +83,10 @@ class Roles:
         return ids | {person["id"] for person in users if _role_of_collaborator(person) >= lowest}
 
     async def prefetch_roles(self, actors: Collection[Actor]) -> None:
-        """Record the roles of many people by one listing. Only roles below triage are recorded; others are looked up
-        live."""
+        """Record the roles of many people by one listing.
+
+        Only roles below triage are recorded; others are looked up live.
+        """
         if len(actors) <= FEW:
             return
         try:
@@ -123,8 +125,7 @@ class Roles:
 
 
 def _role_in_answer(answer: dict[str, Any]) -> Role | None:
-    """Return a role by its name, else the role that a custom one builds on; None for anything that GitHub does not
-    document.
+    """Return a role by its name, else the role that a custom one builds on; None for undocumented values.
 
     `permission` alone reports maintain as write and triage as read; the rights of the user tell them apart.
     """
@@ -147,10 +148,9 @@ def rights_role(item: Mapping[str, Any]) -> Role:
     return max((role for right, role in _RIGHTS.items() if rights.get(right)), default=Role.NONE)
 
 
-# --- Finds the people who own everything that a plan may change, from the repository's CODEOWNERS; core/owners.py
-#     decides
-# https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-features/customizing-your-
-# repository/about-code-owners#codeowners-file-location
+# --- The people who own everything that a plan may change ------------------------------------------------------------
+# The owners come from the repository's CODEOWNERS; core/paths.py decides.
+# https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-features/customizing-your-repository/about-code-owners#codeowners-file-location
 
 PLACES: Final = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS")
 """Paths of the file. The first one that exists counts."""

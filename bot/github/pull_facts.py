@@ -18,10 +18,10 @@ from bot.github.repository import Address
 from bot.github.repository import file as file_at
 from bot.github.responses import WHO, Missing, actor
 
-# --- The facts of a pull request: its commits, files, and checks, and the lines that a review comments on (K6) -------
-# One GraphQL query, and the list of files by REST, because GraphQL has no patches. For a review one request for each
-# file
-# that its comments are about.
+# --- The facts of a pull request (K6) --------------------------------------------------------------------------------
+# They are its commits, files, and checks, and the lines that a review comments on. They take one GraphQL query, and the
+# list of files by REST, because GraphQL has no patches. A review takes one more request for each file that its comments
+# are about.
 # https://docs.github.com/en/graphql/reference/objects#pullrequest
 # https://docs.github.com/en/rest/pulls/pulls#list-pull-requests-files
 
@@ -92,7 +92,7 @@ class LineNote:
     now: tuple[str, ...] = ()
     """The lines around it in the file as it is at the head; empty if they were not read or there are none."""
     now_from: int = 0
-    """The number of the first of them."""
+    """The number of the first of these lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,6 @@ class PullReader:
 
 
 def _facts(number: ThreadNumber, pull: Json, files: Sequence[ChangedFile], notes: Json | None) -> PullFacts:
-    """Return the facts in GitHub's answer about a pull request."""
     fork = (pull["headRepository"] or {}).get("nameWithOwner") or "a deleted repository"
     commits = pull["commits"]
     return PullFacts(
@@ -242,7 +241,9 @@ def _note(node: Json) -> LineNote:
     return LineNote(node["path"], line, node["originalLine"] or 0, node["diffHunk"])
 
 
-# --- A pull request as the model reads it: data of people who may be strangers, so each line is quoted or fenced (K6)
+# --- A pull request as the model reads it (K6) -----------------------------------------------------------------------
+# It is data of people who may be strangers, so each line is quoted or fenced.
+#
 # Rules
 # - Names and titles are shown on one line, without invisible characters. In diffs, which show files, invisible code
 #   points are written as ‹U+XXXX›.

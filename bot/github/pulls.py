@@ -17,7 +17,7 @@ from bot.github.repository import Address
 from bot.github.responses import Missing, OutcomeUnknown, Unprocessable
 from bot.ports import Pulls
 
-# --- The check run "Plan approved" on a commit that has a receipt (RC6) ----------------------------------------------
+# --- The check run "Plan approved" (RC6) -----------------------------------------------------------------------------
 # Only an App, or a job whose workflow grants it, may create check runs. Elsewhere there is none, and nothing fails.
 # https://docs.github.com/en/rest/checks/runs#create-a-check-run
 
@@ -32,7 +32,7 @@ class ApprovalChecks:
     """The check runs of one repository that say that a plan was approved."""
 
     client: GitHubClient
-    """A client whose token may write check runs, or may not."""
+    """A client whose token may lack the permission to write check runs; then none is created."""
     at: Address
 
     async def ensure(self, statement: Json, commit: CommitId) -> None:
@@ -49,7 +49,6 @@ class ApprovalChecks:
             _log.info("there is no check run on %s: %s", commit, error)
 
     async def _exists(self, commit: CommitId, digest: str) -> bool:
-        """Return whether the commit has the check run of this plan."""
         path, query = f"{self.at.path}/commits/{commit}/check-runs", {"check_name": NAME, "filter": "all"}
         return any([run["external_id"] == digest async for run in self.client.pages(path, query, items="check_runs")])
 
@@ -78,7 +77,8 @@ def _check_run(predicate: Json, commit: CommitId) -> Json:
     }
 
 
-# --- The Pulls port: one open pull request for each branch, even if a response is lost or a step is repeated (PR2)
+# --- The Pulls port (PR2) --------------------------------------------------------------------------------------------
+# Each branch has one open pull request, even if a response is lost or a step is repeated.
 # https://docs.github.com/en/rest/pulls/pulls
 
 _TRIES: Final = 4

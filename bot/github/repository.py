@@ -13,7 +13,7 @@ from bot.core.turn import Actor, ActorKind
 from bot.github.client import GitHubClient, Json
 from bot.github.responses import Missing, actor, require_present, rest_actor, time
 
-# --- Facts about a repository, its Actions runs, and the bot's account on GitHub -------------------------------------
+# --- A repository, its Actions runs, and the bot's account -----------------------------------------------------------
 
 FILE_LIMIT: Final = 1024 * 1024
 """Maximum bytes of a file. GitHub's contents API does not send the content of a larger one."""
@@ -177,7 +177,8 @@ async def run_is_over(client: GitHubClient, at: Address, run: str) -> bool:
     return bool(answer["status"] == "completed")
 
 
-# --- Reads the state of a workflow of GitHub Actions, and switches it on and off. A run that has begun goes on -------
+# --- The state of a workflow of GitHub Actions -----------------------------------------------------------------------
+# Switching a workflow off does not stop a run that has begun.
 
 
 async def workflow_state(client: GitHubClient, at: Address, file: str) -> str:
@@ -208,8 +209,8 @@ def _path(at: Address, file: str) -> str:
     return f"{at.path}/actions/workflows/{quote(file, safe='')}"
 
 
-# --- Settings of a repository that decide whether the bot can work there. Reads only; a token may not see all of them
-# Each function raises Forbidden or Missing where the token may not see a setting.
+# --- Settings that decide whether the bot can work -------------------------------------------------------------------
+# This part only reads. Each function raises Forbidden or Missing where the token may not see a setting.
 
 ORGANIZATION: Final = "Organization"
 
@@ -371,7 +372,7 @@ async def branch_rules(client: GitHubClient, at: Address, branch: str) -> frozen
     return frozenset([str(rule["type"]) async for rule in rules])
 
 
-# --- Lists the repositories that the bot can reach, and the installations that reach them ----------------------------
+# --- Repositories that the bot can reach, and installations ----------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,7 +166,7 @@ class GitHubReader:
         return RepositoryText((Passage(f"commit {commit}, {where}", "\n\n".join(texts), foreign),), more)
 
     async def _checks(self, query: RepositoryQuery) -> RepositoryText:
-        """Check runs of the head of a pull request, or of a commit. What they report is strangers' words (A9)."""
+        """Return check runs of a commit or a pull request's head. What they report counts as strangers' words (A9)."""
         if query.commit:
             commit = await self._whole_id(query.commit)
             foreign = not await self._is_on_default_branch(commit)

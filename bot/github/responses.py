@@ -70,7 +70,7 @@ class OutcomeUnknown(Transient):
     """The response to a write was lost. Look up whether the write was done."""
 
 
-# --- What GitHub's responses mean: data, an error, a rate limit, a further page, or another address ------------------
+# --- What a response means: data, an error, or another page ----------------------------------------------------------
 
 MOVED: Final = frozenset({301, 302, 307, 308})
 _IN_REPOSITORY: Final = re.compile(r"/(?:repos/[^/]+/[^/]+|repositories/\d+)(?=/|$)")

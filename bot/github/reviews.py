@@ -14,7 +14,8 @@ from bot.github.client import Json
 from bot.github.comments import Comments
 from bot.github.pull_facts import PullReader
 
-# --- The bot's replies in review threads: one in each for a completed request, found again by its marker (E1) --------
+# --- The bot's replies in review threads (E1) ------------------------------------------------------------------------
+# There is one reply in each thread for a completed request, found again by its marker.
 # https://docs.github.com/en/rest/pulls/comments
 
 _REPLY_KIND: Final = "reply"
@@ -29,8 +30,10 @@ class Replies:
     """The bot's other comments on it."""
 
     async def put(self, turns: Collection[str], text: str, ask: int) -> None:
-        """Reply once in each thread that contains a comment of these turns. Skips a thread in which GitHub refuses the
-        reply."""
+        """Reply once in each thread that contains a comment of these turns.
+
+        Skips a thread in which GitHub refuses the reply.
+        """
         comments = self.comments
         clean = comments.client.redactor.redact(text)
         digest = marker.digest_of(clean)  # a journal that starts again numbers its asks from the start
@@ -75,12 +78,12 @@ def _names(comment: Json) -> set[str]:
     return {f"review-comment-{comment['id']}", f"review-{comment['pull_request_review_id']}"}
 
 
-# --- The bot's review of a pull request: one for each ask, found again by its marker (E1) ----------------------------
-# The marker holds the digest of the review, because a journal that starts again numbers its asks from the start.
+# --- The bot's review of a pull request (E1) -------------------------------------------------------------------------
+# There is one review for each ask, found again by its marker. The marker holds the digest of the review, because a
+# journal that starts again numbers its asks from the start.
 #
 # A review only comments: it neither approves nor requests changes. Findings at lines that the diff does not show go
-# into
-# the body, because GitHub refuses them (422).
+# into the body, because GitHub refuses them (422).
 # https://docs.github.com/en/rest/pulls/reviews#create-a-review-for-a-pull-request
 
 _REVIEW_KIND: Final = "review"

@@ -149,8 +149,10 @@ class SnapshotReader:
         )
 
     async def _owners(self, plan: PlanDocument, candidates: Sequence[Candidate], roles: Roles) -> frozenset[int]:
-        """Return the ids of the approvers who own everything that a plan of tier high may change. Nobody owns a
-        host."""
+        """Return the ids of the approvers who own everything that a plan of tier high may change.
+
+        Nobody owns a host.
+        """
         if plan.tier != Tier.HIGH or plan.contract.hosts:
             return frozenset()
         people = {
@@ -183,8 +185,10 @@ class SnapshotReader:
         return [comment for comment in others if may_name(comment.body, mention) and _may_decide(comment.body)]
 
     def _silent_people(self, comments: Sequence[ThreadPost]) -> set[Actor]:
-        """Return the people whose comments express no opinion. A long text counts as expressing one: it is not parsed
-        to find out."""
+        """Return the people whose comments express no opinion.
+
+        A long text counts as expressing one: it is not parsed to find out.
+        """
         speaking = {
             comment.actor
             for comment in comments
@@ -211,8 +215,10 @@ class SnapshotReader:
         return candidates
 
     async def _drifted_files(self, plan: PlanDocument, head: CommitId) -> tuple[str, ...]:
-        """Return the files of the plan's scope that others changed since its base. A renamed file appears under both
-        names."""
+        """Return the files of the plan's scope that others changed since its base.
+
+        A renamed file appears under both names.
+        """
         if head in {plan.base, self.pushed}:
             return ()
         path = f"{self.threads.address.path}/compare/{quote(plan.base)}...{quote(head)}"
@@ -247,8 +253,10 @@ def _is_merged(subject: Json | None, branch: str) -> bool:
 
 
 def decisions(post: ThreadPost, lines: Sequence[str], mention: str) -> list[Candidate]:
-    """Return the approve and reject commands among the lines of one comment. Their authors' roles are not looked up
-    yet."""
+    """Return the approve and reject commands among the lines of one comment.
+
+    Their authors' roles are not looked up yet.
+    """
     commands = [parse(line, mention) for line in lines]
     return [
         Candidate(

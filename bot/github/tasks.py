@@ -27,7 +27,8 @@ from bot.github.responses import WHO, Missing, Unprocessable, rest_actor
 from bot.github.thread_quotes import Attribution
 from bot.ports import TaskAccess, ThreadFence
 
-# --- The labels of the bot: the one that calls it, and the one on the threads that it works on -----------------------
+# --- The labels of the bot -------------------------------------------------------------------------------------------
+# One label calls the bot, and one is on the threads that it works on.
 
 OPEN_LABEL: Final = "plangate: open"
 """Label of open threads that the bot works on. The conditions of the Action's workflow name it: without it, only
@@ -87,15 +88,18 @@ async def unlabel_as_open(client: GitHubClient, address: Address, thread: Thread
 
 
 async def _try_to_label(thread: ThreadNumber, writing: Awaitable[object]) -> None:
-    """Change a label, and log a refusal. The work does not depend on it: the daily run finds comments for which the
-    label would have started a job."""
+    """Change a label, and log a refusal.
+
+    The work does not depend on it: the daily run finds comments for which the label would have started a job.
+    """
     try:
         await writing
     except PlangateError as error:
         _log.warning("the label of #%s cannot be changed: %s", thread, error)
 
 
-# --- Carries out operations on the issues of a repository, each exactly once (MT7) -----------------------------------
+# --- Operations on the issues of a repository (MT7) ------------------------------------------------------------------
+# Each operation is carried out exactly once.
 # https://docs.github.com/en/rest/issues/issues#update-an-issue
 # https://docs.github.com/en/rest/issues/labels
 
@@ -106,8 +110,10 @@ _OPERATION_KIND: Final = "operation"
 
 @dataclass(frozen=True, slots=True)
 class IssueOperations:
-    """Operations on the issues and pull requests of one repository. A marker in each comment keeps it from being
-    posted twice."""
+    """Operations on the issues and pull requests of one repository.
+
+    A marker in each comment keeps it from being posted twice.
+    """
 
     client: GitHubClient
     at: Address
@@ -147,7 +153,6 @@ class IssueOperations:
         return IssueOperationResult(DONE, now.after(operation).digest)
 
     async def _perform(self, operation: Operation, name: str) -> None:
-        """Do one operation on an issue."""
         path, text = self._path(operation.number), self.client.redactor.redact(operation.text)
         match operation.kind:
             case OperationKind.ADD_LABEL:
@@ -174,7 +179,8 @@ class IssueOperations:
         return f"{self.at.path}/issues/{number}"
 
 
-# --- The tracking issues of scheduled tasks: created once, found by their markers, kept up to date by edits (MT2)
+# --- The tracking issues of scheduled tasks (MT2) --------------------------------------------------------------------
+# They are created once, found by their markers, and kept up to date by edits.
 # https://docs.github.com/en/rest/issues/issues
 
 LABEL: Final = "plangate: maintenance"
@@ -296,9 +302,9 @@ def _tick(past: Sequence[Version], label: str) -> Tick | None:
     return Tick(label, past[since].by, past[since].at)
 
 
-# --- What the harness does for scheduled tasks on GitHub: checks (MT4, MT8), and operations that people approved
-# (MT7).
-# Also finds who changed the configuration last, because that change is that person's standing approval (MT6).
+# --- Checks, operations, and configuration changes of tasks ----------------------------------------------------------
+# A scheduled task may run checks (MT4, MT8) and operations that people approved (MT7). This part also finds who changed
+# the configuration last, because that change is that person's standing approval (MT6).
 #
 # A check of this module asks GitHub instead of running a shell, and prints nothing that strangers wrote.
 #
@@ -325,7 +331,7 @@ class TaskGateway(TaskAccess):
     """The path of the configuration file."""
 
     async def run_check(self, name: str, options: Options, commit: CommitId) -> str:
-        """Return what a check finds, "" for nothing. `core.github_check` says which names and options there are."""
+        """Return what a check finds, "" for nothing. core/checks.py lists the names and options."""
         if name == "ci-failures":
             return await self.results.failures(commit, self.attribution)
         return await self._stale_issues(options)
@@ -345,7 +351,7 @@ class TaskGateway(TaskAccess):
         return await self.operations.apply(operation, seen, name)
 
     async def _stale_issues(self, options: Options) -> str:
-        """Return a line for each open issue without activity for so many days, the oldest first."""
+        """Return a line for each open issue without activity for the number of days in `options`, the oldest first."""
         days, most = _number(options, "days", 90), min(_number(options, "most", 20), MOST)
         exempt = {label.casefold() for label in (*options.get("exempt", ()), LABEL)}
         before = self.client.clock.now() - timedelta(days=days)
@@ -371,11 +377,10 @@ def _number(options: Options, name: str, default: int) -> int:
 
 
 async def newest_change(client: GitHubClient, at: Address, path: str) -> ConfigurationChange | None:
-    """Return the newest commit on the default branch that changed a file, and who brought it there; None without such
-    a file.
+    """Return the newest commit on the default branch that changed a file, and who brought it there.
 
-    That person is who merged the commit's pull request to that branch or, without one, the commit's author, as GitHub
-    knows it.
+    Returns None if there is no such file. That person is who merged the commit's pull request to that branch or,
+    without one, the commit's author, as GitHub knows it.
     """
     commits, _ = await client.page(f"{at.path}/commits", {"path": path, "per_page": 1})
     if not commits:

@@ -18,11 +18,10 @@ from bot.github.responses import rest_actor, time
 from bot.github.threads import CATCH_UP, GitHubThread, ThreadPost, Threads
 from bot.github.turns import BotIdentity, ParsedTextCache
 
-# --- Attributes what people wrote, and withholds it from sessions that may not read it (K8, S9) ----------------------
-# A text counts as foreign unless its author may ask, nobody else ever edited it, it was not sent by mail, and it
-# repeats
-# nothing that was posted elsewhere. The bot's own words count as foreign, too, because those may quote somebody.
-# What is withheld is not parsed.
+# --- Attribution of what people wrote (K8, S9) -----------------------------------------------------------------------
+# A session that may not read what somebody wrote does not get it. A text counts as foreign unless its author may ask,
+# nobody else ever edited it, it was not sent by mail, and it repeats nothing that was posted elsewhere. The bot's own
+# words count as foreign, too, because those may quote somebody. What is withheld is not parsed.
 
 WITHHELD: Final = "(Withheld here, because people who may not ask may have written it.)"
 
@@ -125,15 +124,15 @@ def cut(text: str, longest: int) -> str:
     return f"{text[:longest]}\n[{len(text) - longest:,} more characters were cut]"
 
 
-# --- The quoted thread: the part of other people's texts that the planner is shown, and what was removed from it (K7)
+# --- The quoted thread (K7) ------------------------------------------------------------------------------------------
+# It is the part of other people's texts that the planner is shown, and what was removed from it.
+#
 # Rules
-# - The opening post is always shown, and then the newest entries that fit. What is part of the task is not quoted
-#   again.
+# - The opening post is always shown, and then the newest entries that fit. The task itself is not quoted again.
 # - It reads at most CATCH_UP comments, and shows at most 80,000 characters. The session may read more with GitHubRead.
 # - Anybody can write on a thread, so a text is measured before it is parsed, and all parsed text together is limited.
-# - The visible text is cut, never the source: a cut in Markdown could bring to sight what its author hid, and hide
-#   what
-#   everybody saw.
+# - The visible text is cut, never the source: a cut in Markdown could show what its author hid, and hide what everybody
+#   saw.
 
 OPENING_LIMIT: Final = 20_000
 """Characters of the opening post that are shown; its middle is cut."""
@@ -235,7 +234,7 @@ async def with_older_comments(threads: Threads, thread: GitHubThread) -> GitHubT
 
 
 def _shown_size(thread: GitHubThread) -> int:
-    """Return the most characters that the entries can take, by the size of their sources."""
+    """Return an upper limit of the characters that the entries take, by the size of their sources."""
     return sum(min(ENTRY_LIMIT, sum(map(len, post.parts))) for post in (*thread.comments, *thread.reviews))
 
 

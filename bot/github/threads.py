@@ -19,7 +19,7 @@ from bot.github.repository import Address, repository_id
 from bot.github.responses import WHO, Missing, TooMuch, actor, require_present, time
 
 CATCH_UP: Final = 500
-"""Number of the newest comments, and of the newest reviews, that are read of a thread never heard before, in whole
+"""Number of the newest comments, and of the newest reviews, that are read of a thread never processed before, in whole
 pages. Otherwise all pages since the cursor are read: GitHub does not allow more than 2,500 comments."""
 
 SMALLEST_PAGE: Final = 6
@@ -38,8 +38,8 @@ _NOTES: Final = """
 """
 
 
-# `closed` is read and not `state`: the `state` fields of the two types have different types, which one query may not
-# mix.
+# `closed` is read instead of `state`: the two kinds of thread have `state` fields of different types, which one query
+# may not mix.
 def subject(newest: int | str) -> str:
     """Return the fields of an issue or a pull request, with `newest` of its comments (a number or a variable)."""
     return f"""
@@ -177,8 +177,7 @@ class GitHubThread:
     older_reviews: str = ""
     """Cursor of older reviews, or ""."""
     head: CommitId | None = None
-    """Head of a pull request whose branch is in this repository. None once it is merged, because nothing can be added
-    then."""
+    """Head of a pull request whose branch is in this repository; None once it is merged, when nothing can be added."""
     head_branch: str = ""
     pull: PullCommits | None = None
     """The commits of a pull request, also of one from a fork. None for an issue."""
@@ -248,7 +247,7 @@ class Threads:
     async def back_to(self, thread: GitHubThread, seen: Collection[str], heard_until: datetime | None) -> GitHubThread:
         """Read older pages back to `heard_until`, and all comments of the unseen reviews.
 
-        None stands for the newest CATCH_UP items.
+        Without `heard_until`, reads the newest CATCH_UP comments and reviews.
         """
         first = thread
         while thread.older and _needs_older(thread.comments, heard_until):
@@ -270,7 +269,6 @@ class Threads:
         return replace(thread, reviews=tuple(whole), further=frozenset(further))
 
     async def _complete_review(self, review: ThreadPost) -> ThreadPost:
-        """Read the remaining comments of a review."""
         while review.more:
             page = await self._ask(_MORE_NOTES, {"review": review.node, "after": review.more})
             review = _with_notes(review, page["node"]["comments"])
@@ -319,7 +317,6 @@ def read_thread(repository: RepositoryId, node: Json) -> GitHubThread:
 
 
 def _comments(connection: Json) -> tuple[ThreadPost, ...]:
-    """Return the comments of one page."""
     return tuple(_parse_text(_key("comment", node), node) for node in connection["nodes"] or [])
 
 
@@ -328,15 +325,16 @@ def _key(kind: str, node: Json) -> str:
 
 
 def _parse_text(key: str, node: Json) -> ThreadPost:
-    """Return one text with its author."""
     post = ThreadPost(key, actor(node["author"]), node["body"], time(node["createdAt"]), _edited_at(node))
     editors, changed = _editors(node), _edited_ids(node)
     return replace(post, editors=editors, changed=changed, node=node["id"], by_mail=node["createdViaEmail"])
 
 
 def is_closed(subject: Json) -> bool:
-    """Return whether an issue or pull request was closed without a merge. Needs `closed` and, for a pull request,
-    `merged`."""
+    """Return whether an issue or pull request was closed without a merge.
+
+    Needs `closed` and, for a pull request, `merged`.
+    """
     return bool(subject["closed"]) and not subject.get("merged")
 
 

@@ -17,8 +17,9 @@ from bot.github.pace import WritePace
 from bot.github.responses import BadToken
 from bot.ports import Clock
 
-# --- GitHub tokens: an App's, created on demand and scoped to one repository (W4), or a fixed one --------------------
-# Keys come in as functions, so that no field that could be printed holds a secret.
+# --- Tokens of an App (W4), or a fixed one ---------------------------------------------------------------------------
+# An App's tokens are created on demand and scoped to one repository. Keys come in as functions, so that no field that
+# could be printed holds a secret.
 
 # https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app
 _BACK: Final = timedelta(seconds=60)
@@ -50,8 +51,10 @@ class AppJwt:
     clock: Clock
 
     async def token(self) -> str:
-        """Return a new JWT: RS256, valid for 9 minutes (GitHub allows 10), issued a minute in the past to allow for
-        clock skew."""
+        """Return a new JWT: RS256, valid for 9 minutes (GitHub allows 10).
+
+        It is issued a minute in the past to allow for clock skew.
+        """
         from github.Auth import AppAuth
 
         now = self.clock.now()
@@ -148,11 +151,11 @@ class AppTokens:
         return _Held(str(answer["token"]), datetime.fromisoformat(str(answer["expires_at"])))
 
 
-# --- Tokens with which the App acts for a person: obtained when the person signs in, and renewed while they are used
-# Tokens stay in memory. Keys come in as functions, so that no field that could be printed holds a secret.
+# --- Tokens with which the App acts for a person ---------------------------------------------------------------------
+# They are obtained when the person signs in, renewed while they are used, and stay in memory. Keys come in as
+# functions, so that no field that could be printed holds a secret.
 #
-# https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-user-access-token-
-# for-a-github-app
+# https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-user-access-token-for-a-github-app
 # https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/refreshing-user-access-tokens
 
 RENEW_BEFORE: Final = timedelta(minutes=5)

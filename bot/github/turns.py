@@ -42,11 +42,10 @@ from bot.github.repository import Address
 from bot.github.responses import rest_actor, time
 from bot.github.threads import GitHubThread, ThreadPost
 
-# --- Cache of parsed Markdown, kept as long as the process lives -----------------------------------------------------
-# Parsing is the one part of a check whose cost depends on what somebody wrote, so each text is parsed once, however
-# often
-# its thread is checked. The key is a digest of the text itself. So an edit within the second of another edit, which
-# `lastEditedAt` cannot tell apart, still counts as a new text.
+# --- Cache of parsed Markdown ----------------------------------------------------------------------------------------
+# It is kept as long as the process lives. Parsing is the one part of a check whose cost depends on what somebody wrote,
+# so each text is parsed once, however often its thread is checked. The key is a digest of the text itself. So an edit
+# within the second of another edit, which `lastEditedAt` cannot tell apart, still counts as a new text.
 
 REMEMBERED: Final = 4_000_000
 """Maximum characters that all cached texts hold together."""
@@ -109,7 +108,7 @@ class ParsedTextCache:
             self.size -= forgotten.size
 
 
-# --- Finds the turns of a thread: the things that a person says to the bot -------------------------------------------
+# --- The turns of a thread: what people say to the bot ---------------------------------------------------------------
 
 LABEL: Final = "plangate"
 MARKS: Final = ("label-", "assigned-")
@@ -144,8 +143,10 @@ class BotIdentity:
     def is_addressed(
         self, thread: GitHubThread, post: ThreadPost, parsed_texts: ParsedTextCache, *, is_renamed: bool = False
     ) -> bool:
-        """Return whether something that was said addresses the bot. A title speaks for the opening post, unless
-        somebody else may have written it (`is_renamed`)."""
+        """Return whether something that was said addresses the bot.
+
+        A title speaks for the opening post, unless somebody else may have written it (`is_renamed`).
+        """
         texts = post.words if is_renamed else (*post.words, *_title(thread, post))
         return self._is_reviewed(thread, post) or any(
             may_name(text, self.mention) and parsed_texts.parse(text, self.mention, by_mail=post.by_mail).speaks
@@ -153,8 +154,10 @@ class BotIdentity:
         )
 
     def _is_reviewed(self, thread: GitHubThread, post: ThreadPost) -> bool:
-        """Return whether it is a review of the bot's own pull request, which always addresses the bot, unless it was
-        sent by mail."""
+        """Return whether a post is a review of the bot's own pull request, not sent by mail.
+
+        Such a review always addresses the bot.
+        """
         return post in thread.reviews and thread.opened.actor.id == self.bot.id and not post.by_mail
 
 
@@ -192,8 +195,10 @@ class TurnReader:
     async def _candidate_turns(
         self, thread: GitHubThread, seen: Collection[str], posts: Mapping[str, ThreadPost]
     ) -> tuple[list[Turn], frozenset[int] | None]:
-        """Return the possible turns, unread, and the ids of everybody who renamed the thread, if that matters; None if
-        that is unknown."""
+        """Return the possible turns, unread, and the ids of everybody who renamed the thread, if that matters.
+
+        The ids are None if they are unknown.
+        """
         identity = self.identity
         heard = (post for post in posts.values() if identity.accepts(post.actor))
         candidates = [_unread(post) for post in heard if identity.may_be_addressed(thread, post)]
@@ -211,8 +216,10 @@ class TurnReader:
         return replace(turn, role=await self.roles.of(turn.actor), listed=is_listed)
 
     def _read(self, thread: GitHubThread, turns: Collection[Turn], *, is_renamed: bool) -> Iterator[Turn]:
-        """Yield the turns with the texts of people who may act, which may take seconds to parse. A turn whose author's
-        role is unknown stays unread."""
+        """Yield the turns with the texts of people who may act, which may take seconds to parse.
+
+        A turn whose author's role is unknown stays unread.
+        """
         posts, glimpses = {post.key: post for post in thread.everything()}, 0
         is_addressed = partial(self.identity.is_addressed, thread, is_renamed=is_renamed)
         for turn in turns:
@@ -230,8 +237,11 @@ class TurnReader:
                 yield turn if addressed else _no_turn(turn, posts[turn.key])
 
     def _turn(self, thread: GitHubThread, post: ThreadPost, turn: Turn) -> Turn:
-        """Return a turn with its text as people see it. A command keeps its line, including the mention, as its first
-        line. Of a text sent by mail, only the line that addresses the bot is part of the turn."""
+        """Return a turn with its text as people see it.
+
+        A command keeps its line, including the mention, as its first line. Of a text sent by mail, only the line that
+        addresses the bot is part of the turn.
+        """
         mention = self.identity.mention
         shows = [self._parse(part, post).shown for part in post.parts]
         text = "\n\n".join(without_mention(part.text, mention) for part in shows).strip()
@@ -253,7 +263,7 @@ class TurnReader:
         return replace(turn, text=text, hidden=hidden)
 
     def _read_mark(self, thread: GitHubThread, turn: Turn) -> Turn:
-        """Return a turn with the text that the label or the bot's assignment refers to: the issue's."""
+        """Return a turn by label or assignment with the text that it refers to: the issue's."""
         title, shows = visible_title(thread.title), self._parse(thread.opened.body, thread.opened).shown
         text = _with_title(*(without_mention(part.text, self.identity.mention) for part in (title, shows)))
         return replace(turn, text=self._without_command(text), hidden=(*title.removed, *shows.removed))
@@ -267,8 +277,10 @@ class TurnReader:
 
 
 async def has_strangers(thread: GitHubThread, identity: BotIdentity, roles: Roles) -> bool:
-    """Return whether anybody on a thread has less than triage access, or may be quoted in a mail. A failed look-up
-    counts as such a person."""
+    """Return whether anybody on a thread has less than triage access, or may be quoted in a mail.
+
+    A failed look-up counts as such a person.
+    """
     speakers = {post.actor.id: post.actor for post in thread.everything() if post.actor.id != identity.bot.id}
     for speaker in speakers.values():
         if (await roles.of(speaker) or Role.NONE) < Role.TRIAGE:
@@ -297,7 +309,7 @@ def _repeats_others(post: ThreadPost) -> bool:
 
 
 def _no_turn(turn: Turn, post: ThreadPost) -> Turn:
-    """Return a text that is not a turn, under the key of its current version, because an edit can make it a turn."""
+    """Return a text that is not a turn with `aside` set, under its version's key: an edit can make it one."""
     return replace(turn, key=post.version, aside=True, foreign=False, strangers=False, editors=())
 
 
@@ -312,8 +324,10 @@ def _with_title(title: str, text: str) -> str:
 
 
 def _with_renamers(turn: Turn, renamers: Collection[int] | None) -> Turn:
-    """Add everybody who ever renamed the thread to the possible authors of a turn that includes the title. If they are
-    unknown (None), anybody may have."""
+    """Add everybody who ever renamed the thread to the possible authors of a turn that includes the title.
+
+    If they are unknown (None), anybody may have written it.
+    """
     others = {*(renamers or ())} - {turn.actor.id}
     if not (others or renamers is None) or not (turn.key == "issue" or turn.mark):
         return turn

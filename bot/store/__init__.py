@@ -1,1 +1,1 @@
-"""Storage that outlives the process: journal and transcripts on refs/plangate/ of a git remote."""
+"""Storage that outlives the process: refs/plangate/ on a git remote, and the service's PostgreSQL database."""

@@ -34,7 +34,7 @@ def _no_files(_: Tip) -> Mapping[str, bytes]:
 
 
 class GitJournal:
-    """The Journal port on `refs/plangate/threads/<number>`. Git's compare-and-swap admitted every state of it."""
+    """The Journal port on `refs/plangate/threads/<number>`. Each append is a compare-and-swap of that ref."""
 
     def __init__(
         self, refs: ThreadRefs, repository: RepositoryId, *, key: StateKey, clock: Clock, beside: Change = _no_files
@@ -52,7 +52,7 @@ class GitJournal:
         return await asyncio.to_thread(self._read, thread)
 
     async def cached_entries(self, thread: ThreadNumber) -> tuple[Entry, ...]:
-        """Return a thread's entries as of the last read or append, or as its ref was last seen or listed."""
+        """Return a thread's entries as last read, appended, or listed. Asks the remote for a thread never seen."""
         cached = self._known.get(thread)
         lines = await asyncio.to_thread(self._remember, thread) if cached is None else cached.lines
         return self._chain(thread).verify(lines)
@@ -72,14 +72,15 @@ class GitJournal:
     async def since(self, moment: datetime) -> Mapping[ThreadNumber, tuple[Entry, ...]]:
         """Return the entries of each thread written to since `moment`, using one listing.
 
-        Skips threads of another key.
+        Skips threads that another key wrote or somebody altered.
         """
         return await asyncio.to_thread(self._since, moment)
 
     async def read_each_since(self, moment: datetime) -> AsyncIterator[tuple[ThreadNumber, tuple[Entry, ...] | None]]:
-        """Yield each thread written to since `moment`, with its entries; None if another key wrote them.
+        """Yield each thread written to since `moment`, with its entries.
 
-        None as well if somebody altered them. Holds the entries of one thread at a time.
+        The entries are None if another key wrote them or somebody altered them. Holds the entries of one thread at a
+        time.
         """
         tips = await asyncio.to_thread(self._refs.tips_since, moment)
         while (item := await asyncio.to_thread(next, tips, None)) is not None:
@@ -105,7 +106,7 @@ class GitJournal:
         return self._lines(thread, self._refs.last_seen(thread))
 
     def _append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
-        """Append by compare-and-swap. If the tip moved for another reason than the journal, build on the new tip."""
+        """Append by compare-and-swap. If only other files of the tip changed, append to the new tip."""
         if len(self._remember(thread)) != expected:
             self._refs.read_tip(thread)
         now = self._clock.now()
@@ -161,7 +162,7 @@ def read_archive(folder: Path, key: StateKey) -> tuple[Entry, ...]:
 def _open_files(
     sealed: Mapping[str, bytes], key: bytes, repository: RepositoryId, thread: ThreadNumber
 ) -> Iterator[bytes]:
-    """Yield the lines in the files of a journal. Raises Unreadable if one does not open."""
+    """Yield the lines in the files of a journal. Raises Unreadable if a file cannot be decrypted."""
     for name, content in sealed.items():
         yield from unseal(content, key, place(repository, thread, name)).split(b"\n")
 

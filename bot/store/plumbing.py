@@ -18,8 +18,9 @@ from typing import BinaryIO, Final, TypeAlias
 from bot.core import errors
 from bot.core.errors import OLDEST_GIT, Misconfigured, PlangateError, Transient, Unwritable, is_token_refused
 
-# --- Git as a child process: its own environment, no configuration of the machine, no hooks, a time limit, one error
-# Git receives from the caller's environment only what the caller names (G1). No credential is in an argument (G2).
+# --- Git as a child process ------------------------------------------------------------------------------------------
+# Git runs with an environment of its own, without the machine's configuration, without hooks, and with a time limit.
+# From the caller's environment it receives only what the caller names (G1). No credential is in an argument (G2).
 
 _SETTINGS = (
     f"core.hooksPath={os.devnull}",
@@ -37,7 +38,7 @@ _ENDING_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class GitResult:
-    """The result of a git command."""
+    """The exit code of a git command, and what it wrote to stdout and stderr."""
 
     code: int
     out: bytes
@@ -61,10 +62,13 @@ class Plumbing:
     seconds: float = 120.0
     """The time limit of one command in seconds. After that, every process that it started is ended."""
     renew: Callable[[], bool] = bool
-    """Has `environment` return another token than the one that a server refused; returns whether there is one."""
+    """Called after a server refused the token. Returns whether `environment` now has another one to try."""
 
     def run(self, *arguments: str, stdin: bytes = b"") -> GitResult:
-        """Run one git command to its end. Raises Transient if it takes too long."""
+        """Run one git command and return its result. Raises Transient if it takes longer than `seconds`.
+
+        If the server refuses the token, runs the command once more if there is another token.
+        """
         result = self._run(self._command(*arguments), stdin)
         if result.code and is_token_refused(result.err.decode("utf-8", "replace")) and self.renew():
             return self._run(self._command(*arguments), stdin)
@@ -75,7 +79,10 @@ class Plumbing:
         return self._start(self._command(*arguments))
 
     def serve(self, command: str, *, stdin: bytes) -> GitResult:
-        """Run the shell command that serves a repository, and talk to it in version 2 of git's protocol."""
+        """Run the shell command that serves a repository, and return its result.
+
+        `stdin` is a request in version 2 of git's protocol.
+        """
         return self._run(["sh", "-c", command], stdin, GIT_PROTOCOL="version=2")
 
     def _command(self, *arguments: str) -> list[str]:
@@ -113,7 +120,7 @@ class Plumbing:
 
 
 def end_process(process: "subprocess.Popen[bytes]") -> GitResult:
-    """End a process that ends when its input does; kill it, and all that it started, if it does not."""
+    """Close a process's input and return its result. Kills it, and all that it started, if it does not end then."""
     with process:
         try:
             out, err = process.communicate(timeout=_ENDING_SECONDS)
@@ -124,13 +131,12 @@ def end_process(process: "subprocess.Popen[bytes]") -> GitResult:
 
 
 def kill_process(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a process of this module, and all that it started, if it runs."""
+    """Kill a process of this module, and all that it started, if it still runs."""
     if process.returncode is None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _git() -> str:
-    """Return the path of git."""
     path = shutil.which("git")
     if path is None:
         raise Misconfigured("git is not installed", fix=f"install git {OLDEST_GIT} or newer")
@@ -138,7 +144,6 @@ def _git() -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment variables of every git command."""
     return {
         "PATH": f"{os.path.dirname(_git())}:{os.defpath}",
         "HOME": "/nonexistent",
@@ -150,9 +155,10 @@ def _environment() -> dict[str, str]:
     }
 
 
-# --- Writes commits into a bare repository of ours without starting a process: loose objects, and refs as files ------
-# `git fast-import` would do the same, with two processes for each append to a journal. A file appears under its name
-# when it is complete, so neither a killed process nor a full disk leaves half an object.
+# --- Commits written without starting a process ----------------------------------------------------------------------
+# This part writes loose objects, and refs as files, into a bare repository of ours. `git fast-import` would do the
+# same, with two processes for each append to a journal. A file appears under its name when it is complete, so neither a
+# killed process nor a full disk leaves half an object.
 # https://git-scm.com/docs/gitrepository-layout
 # https://git-scm.com/book/en/v2/Git-Internals-Git-Objects
 
@@ -161,12 +167,12 @@ PLAIN: Final = "100644"
 """Git's mode of a plain file."""
 _FOLDER: Final = "40000"
 _LEVEL: Final = 1
-"""zlib's fastest: what is stored is sealed, and does not become smaller."""
+"""zlib's fastest level, because what is stored is sealed and cannot become smaller."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeFile:
-    """One file of a tree."""
+    """One file of a tree, by the id of its blob."""
 
     id: str
     mode: str = PLAIN
@@ -178,7 +184,7 @@ _Folder: TypeAlias = "dict[str, TreeFile | _Folder]"
 
 
 def start_bare_repository(directory: Path) -> None:
-    """Make a folder an empty bare repository: what `git init --bare` writes. One that is half made is completed."""
+    """Make a folder an empty bare repository, as `git init --bare` does. Completes one that was left half made."""
     for folder in ("objects", "refs"):
         (directory / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     (directory / "config").write_text(_CONFIGURATION)
@@ -197,7 +203,7 @@ class LooseObjects:
         return self._write("blob", content)
 
     def write_tree(self, files: Mapping[str, TreeFile]) -> str:
-        """Write the trees of some files, by their paths, and return the id of the top one.
+        """Write the trees for files given by their paths, and return the id of the root tree.
 
         Where a file and a folder have the same path, the later one stays, as with `git fast-import`.
         """
@@ -220,7 +226,7 @@ class LooseObjects:
         return self._write("commit", "\n".join((*heads, "", note)).encode())
 
     def write_ref(self, ref: str, commit: str) -> None:
-        """Point a ref at a commit. The caller keeps others from writing it, and removes what a killed writer left."""
+        """Point a ref at a commit. The caller holds a lock, and has removed a killed writer's `.lock` file."""
         path = self.directory / ref
         _write_file(path, f"{commit}\n".encode(), path.with_name(f"{path.name}.lock"))
 
@@ -235,7 +241,7 @@ class LooseObjects:
         return self._write("tree", b"".join(row for _, row in sorted(rows.items())))
 
     def _write(self, kind: str, content: bytes) -> str:
-        """Write one object, unless it is there, and return its id. An empty file is what a lost machine left."""
+        """Write one object, unless it exists, and return its id. Replaces an empty file left by a power failure."""
         whole = f"{kind} {len(content)}\0".encode() + content
         name = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
         path = self.directory / "objects" / name[:2] / name[2:]
@@ -247,8 +253,8 @@ class LooseObjects:
 def _write_file(path: Path, content: bytes, temporary: Path) -> None:
     """Write a file under a temporary name, and rename it. Raises Transient if there is no room, or no access.
 
-    A killed process leaves the temporary file, so its name must be one that git knows: of objects, git removes
-    `tmp_obj_*` when it collects garbage; of refs, it ignores `*.lock`, and fails at any other file.
+    A killed process leaves the temporary file, so git must know its name: git removes `tmp_obj_*` among objects when it
+    collects garbage, ignores `*.lock` among refs, and fails at any other file there.
     """
     try:
         with _open_new(temporary) as file:
@@ -261,7 +267,7 @@ def _write_file(path: Path, content: bytes, temporary: Path) -> None:
 
 
 def _open_new(path: Path) -> BinaryIO:
-    """Open a new file, in a folder that is temporary if needed."""
+    """Open a new file for writing. Creates its folder if needed."""
     try:
         return path.open("xb")
     except FileNotFoundError:
@@ -269,9 +275,10 @@ def _open_new(path: Path) -> BinaryIO:
         return path.open("xb")
 
 
-# --- Pushes of thread refs to one remote, one at a time. Refs that arrive during a push go together in the next one
-# GitHub recommends at most six pushes per minute to a repository, so threads that are worked on at the same time share
-# pushes. Each ref has its own compare-and-swap: refusing one ref does not stop the others.
+# --- Pushes of thread refs to one remote -----------------------------------------------------------------------------
+# One push runs at a time, and refs that arrive during it go together in the next one. GitHub recommends at most six
+# pushes per minute to a repository, so threads that are worked on at the same time share pushes. Each ref has its own
+# compare-and-swap: refusing one ref does not stop the others.
 # https://docs.github.com/en/repositories/creating-and-managing-repositories/repository-limits
 
 # https://git-scm.com/docs/git-push#_output; "[remote failure]" means that the remote did not say.
@@ -322,7 +329,7 @@ class Pushes:
         raise update.outcome
 
     def _next(self) -> list[_RefUpdate]:
-        """Return the oldest waiting update of each ref, removed from the queue, because one push moves a ref once."""
+        """Remove and return the oldest waiting update of each ref, because one push moves a ref only once."""
         updates: dict[str, _RefUpdate] = {}
         for update in tuple(self._waiting):
             if updates.setdefault(update.ref, update) is update:

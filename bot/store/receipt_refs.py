@@ -19,17 +19,17 @@ from bot.ports import Clock
 from bot.store.sealing import StateKey, seal, unseal
 from bot.store.thread_refs import ThreadRefs
 
-# --- Receipts and their public keys on a git remote: one ref per commit, and one for the list of keys (RC4, RC5) -----
-# A receipt's ref is made once: the receipt of ours that is there first stays. Anybody who may push can put something
-# else there, even before the commit that it is named for, so anything else is replaced. Each ref points to a commit
-# without parents that holds one file.
+# --- Receipts and their public keys on a git remote (RC4, RC5) -------------------------------------------------------
+# There is one ref for each commit that has a receipt, and one for the list of keys. The first receipt of ours on a ref
+# stays. Anything else there is replaced, because anybody who may push can create the ref, even before the commit that
+# it is named for. Each ref points to a commit without parents that holds one file.
 
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """What signs receipts."""
+    """Signs receipts, recognizes them, and updates the list of public keys."""
 
     sign: Callable[[Json], bytes]
     """Returns the signed envelope of a statement; the same bytes for the same statement."""
@@ -49,14 +49,13 @@ class ReceiptRefs:
     folder: Path
 
     async def issue(self, statement: Json, commit: CommitId) -> bytes:
-        """Keep the signed receipt of a commit, unless it has one of ours, and return the receipt that is kept.
+        """Return the receipt of a commit: ours if its ref holds one, else a new one, signed and pushed.
 
         Raises Refused if the remote declines the ref for good, Transient if it does not answer.
         """
         return await asyncio.to_thread(self._issue, statement, commit)
 
     def _issue(self, statement: Json, commit: CommitId) -> bytes:
-        """Sign a receipt and push it, or return the one that the ref holds. Raises Refused if the push is refused."""
         ref, envelope = receipt_ref(commit), self.issuer.sign(statement)
         write = partial(self.refs.write_ref, ref, {RECEIPT_FILE: envelope}, note=f"receipt of {commit}")
         refusal = write()
@@ -83,7 +82,7 @@ class ReceiptRefs:
             return None
 
     def _publish_keys(self) -> None:
-        """Add the key that signs to the list of keys. Best effort: nobody trusts a key because of this list."""
+        """Publish the signing key in the list of keys. Best effort: nobody trusts a key because of this list."""
         try:
             published, commit = self.refs.read_ref(KEYS_REF, KEYS_FILE)
             keys = self.issuer.update_keys(published, self.clock.now())
@@ -93,10 +92,10 @@ class ReceiptRefs:
             _log.warning("the keys of receipts cannot be published: %s", error)
 
 
-# --- The accounts that logins in the configuration file name, looked up once for each version of the file (A7) -------
-# Anybody can register a login that its owner gave up. So the numeric id of each login is stored, sealed, when a version
-# of the file, by its git blob id, is seen first, on a ref of its own. A login without an account at that moment names
-# nobody as long as that version is in force.
+# --- Accounts of the logins in the configuration file (A7) -----------------------------------------------------------
+# Anybody can register a login that its owner gave up. So when a version of the file (its git blob id) is first seen,
+# the numeric id of each login is looked up and stored, sealed, on a ref of that version. A login that has no account at
+# that moment names nobody while that version is in force.
 
 Pins: TypeAlias = Mapping[str, int | None]
 """Login in lower case -> numeric id, or None if no account had that login."""
@@ -113,9 +112,10 @@ async def pin_accounts(
     logins: Iterable[str],
     find: Callable[[str], Awaitable[int | None]],
 ) -> Pins:
-    """Return the accounts of the logins in a version of the file, as they were when it was seen first.
+    """Return the accounts of the logins in a version of the file, as they were when it was first seen.
 
-    `find` looks one up. Raises what it raises, and Transient if the ref cannot be written; nothing is stored then.
+    `find` returns the numeric id of a login's account, or None. Raises what `find` raises, and Transient if the ref
+    cannot be written; nothing is stored then.
     """
     ref, where = f"refs/plangate/accounts/{version[1]}", f"{version[0]}/{_FILE}/{version[1]}"
     stored, tip = await asyncio.to_thread(refs.read_ref, ref, _FILE)

@@ -23,7 +23,7 @@ from bot.core.names import CommitId
 from bot.store.plumbing import GitResult, Plumbing, end_process, kill_process
 
 KEEP_SECONDS: Final = 10.0
-"""How long a helper is kept: twice the time after which running work looks at its thread again."""
+"""Seconds that a helper is kept: twice the interval at which running work checks its thread."""
 _CONNECT: Final = b"stateless-connect git-upload-pack\n"
 _HEADER: Final = 4
 """The length of a packet's header, which is the packet's length in hex. Lengths below 4 are markers."""
@@ -64,7 +64,7 @@ class RefListing:
         if kept := self._keep(None):
             refs, _ = self._ask(kept, request)
             if refs is not None:
-                return refs  # else whatever ended the helper, a new one says why, or succeeds
+                return refs  # else a new helper succeeds, or says why it does not
         refs, result = self._ask(self._start(), request)
         if refs is None and is_token_refused(result.err.decode("utf-8", "replace")) and self.git.renew():
             refs, result = self._ask(self._start(), request)
@@ -95,7 +95,7 @@ class RefListing:
         return helper
 
     def _ask(self, helper: _Helper, request: bytes) -> tuple[dict[str, CommitId] | None, GitResult]:
-        """Return the answer of a helper, which is kept then; or None and how the helper ended."""
+        """Return a helper's refs and keep the helper, or return None and how the helper ended."""
         process = helper.process
         limit = Timer(self.git.seconds, kill_process, [process])
         limit.start()
@@ -124,7 +124,7 @@ class RefListing:
         return refs, GitResult(0, b"", b"")
 
     def _keep(self, helper: _Helper | None) -> _Helper | None:
-        """Keep a helper for the next listing, and return the one that was kept. One that has expired is not kept."""
+        """Keep a helper for the next listing, and return the one that it replaces. Returns an expired helper unkept."""
         with self._lock:
             if helper is not None and helper.expires <= time.monotonic():
                 return helper
@@ -162,7 +162,7 @@ def _send(stdin: IO[bytes], data: bytes) -> None:
 
 
 def _check_version(out: IO[bytes]) -> None:
-    """Read what the server can do. Raises ValueError if it does not speak version 2 of the protocol."""
+    """Read the server's capabilities. Raises ValueError if it does not speak version 2 of the protocol."""
     if _read_lines(out)[:1] != [b"version 2"]:
         raise ValueError
 

@@ -19,12 +19,12 @@ from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.transcript import Json
 from bot.ports import Entry
 
-# --- The state key: one secret, with a separate HKDF key for each purpose --------------------------------------------
+# --- The state key: one secret, and keys derived for each purpose ----------------------------------------------------
 # No key is ever printed. Every repr omits the secret, and only `key_file` writes it.
 #
-# With another state key, what is stored cannot be read (`sealed.unseal` raises Unreadable), and no marker in an earlier
-# comment counts. The thread gets one notice (`workflow/outbox/notices.py`), and nothing is planned, approved, or pushed
-# on it. With the old key back, it goes on.
+# With another state key, what is stored cannot be read (`unseal` raises Unreadable), and no marker in an earlier
+# comment counts. The thread gets one notice, and nothing is planned, approved, or pushed on it. When the old key is
+# back, the thread goes on.
 
 KEY_BYTES = 32
 SHORTEST = 16
@@ -132,17 +132,17 @@ def _read(path: Path) -> StateKey:
     return StateKey(bytes.fromhex(text))
 
 
-# --- Files encrypted at rest: AES-256-GCM, bound to the place that they belong to ------------------------------------
-# A sealed file is a format byte, a random 96-bit nonce, and the ciphertext with its tag (NIST SP 800-38D, 8.2.2). The
-# place (repository, thread, path) is authenticated with it, so a file copied elsewhere does not open. The content is
-# deflated first, because git cannot compress encrypted data.
+# --- Files encrypted at rest, each bound to its place ----------------------------------------------------------------
+# Encryption is AES-256-GCM. A sealed file is a format byte, a random 96-bit nonce, and the ciphertext with its tag
+# (NIST SP 800-38D, 8.2.2). The place (repository, thread, path) is authenticated with it, so a file copied elsewhere
+# cannot be decrypted. The content is deflated first, because git cannot compress encrypted data.
 
 FORMAT = b"\x01"
 _NONCE_BYTES = 12
 
 
 def place(repository: RepositoryId, thread: ThreadNumber, path: str) -> str:
-    """Return the place of a file of a thread. No other file of any thread has the same place."""
+    """Return the place of a thread's file: a text that no other file of any thread has."""
     return f"{repository}/{thread}/{path}"
 
 
@@ -186,7 +186,7 @@ _MAC_BYTES = len(f',"mac":"{_FIRST}"}}')
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The chain of one thread's journal."""
+    """Extends and verifies the lines of one thread's journal."""
 
     repository: RepositoryId
     thread: ThreadNumber

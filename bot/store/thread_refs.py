@@ -21,13 +21,14 @@ from bot.ports import Clock
 from bot.store.plumbing import PLAIN, LooseObjects, Plumbing, Pushes, TreeFile, start_bare_repository
 from bot.store.ref_listing import RefListing
 
-# --- Caches the contents of blobs, which never change, so that git is asked for each of them once --------------------
-# A session adds up what every thread of its repository cost today, and each check opens its thread's journal again.
+# --- Cache of blobs --------------------------------------------------------------------------------------------------
+# Blobs never change, so git is asked for each only once. A session adds up what every thread of its repository cost
+# today, and each check reads its thread's journal again.
 
 LARGEST: Final = 64 * 1024
 """Bytes of the largest blob that is kept. Files of journals are far smaller; those of transcripts are read once."""
 CAPACITY: Final = 4 * 1024 * 1024
-"""Bytes of all blobs that are kept: some hundred threads. Those that were used longest ago are forgotten first."""
+"""Bytes of all blobs that are kept: some hundred threads. Blobs used longest ago are dropped first."""
 
 
 @dataclass(slots=True)
@@ -58,14 +59,15 @@ class BlobCache:
                 self._size -= len(self._contents.pop(next(iter(self._contents))))
 
 
-# --- One ref per thread on a git remote, changed by compare-and-swap; journal and transcripts are stored on it -------
-# A thread's ref points to a chain of commits. Each commit adds files and changes none.
+# --- One ref per thread on a git remote ------------------------------------------------------------------------------
+# A thread's ref holds its journal and transcripts, and changes by compare-and-swap. It points to a chain of commits,
+# each of which adds files and changes none.
 #
 # Rules
-# - A push never forces, and names the commit that it expects at the remote, so the later of two writers is refused (E4,
-#   G3).
+# - A push never forces, and names the commit that it expects at the remote, so the remote refuses the later of two
+#   writers (E4, G3).
 # - A failed look-up means unknown, not absent: it raises.
-# - A push whose answer was lost is unknown too: it raises Transient, and the next check shows the outcome.
+# - A push whose answer was lost is unknown too: it raises Transient, and the next read shows the outcome.
 # - Git works in a bare scratch repository of ours. It is a cache: deleting it loses nothing.
 
 PAUSES: Final = (1.0, 2.0, 4.0, 8.0)
@@ -77,9 +79,9 @@ _COMMITTER = "Plangate <plangate@localhost>"
 _NUMBERED = re.compile(r"refs/plangate/threads/(0|[1-9][0-9]{0,17})")
 _THREAD_LIMIT = 10**18
 _DAMAGED = re.compile(r"(?:fatal|error): (?:bad object refs/|object file \S+ is empty|loose object .* is corrupt)")
-"""What git says of a repository that a lost machine left with half of what it had written."""
+"""Git's errors about a repository whose last writes were lost in a power failure."""
 _FETCHED_WITHOUT_DATES = 8
-"""The number of threads fetched whole without first asking for their age."""
+"""Up to this many unseen threads are fetched whole, without first fetching only their dates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ class Tip:
     files: Mapping[str, str] = field(default_factory=dict)
     """Path -> blob id."""
     modes: Mapping[str, str] = field(default_factory=dict)
-    """The modes of the files that are not plain ones. Somebody else put them there, and they stay."""
+    """Path -> mode of each file that is not plain. Somebody else put these files there, and they stay."""
 
 
 Change: TypeAlias = Callable[[Tip], Mapping[str, bytes]]
@@ -140,7 +142,7 @@ class ThreadRefs:
         """The head of the remote's default branch when its refs were last listed."""
 
     def close(self) -> None:
-        """End what runs to list refs sooner. The next listing starts it again."""
+        """End the kept process that lists refs. The next listing starts a new one."""
         self._listing.close()
 
     def read_tip(self, thread: ThreadNumber) -> Tip:
@@ -155,11 +157,11 @@ class ThreadRefs:
         return tip
 
     def last_seen(self, thread: ThreadNumber) -> Tip:
-        """Return the last seen tip of a thread, which may be out of date. Looks only if it was never seen."""
+        """Return the last seen tip of a thread, which may be out of date. Reads a thread never seen before."""
         return self._seen.get(thread) or self.read_tip(thread)
 
     def last_write_time(self, thread: ThreadNumber) -> datetime:
-        """Return when the last seen tip of a thread was written, by the writer's clock."""
+        """Return when the last seen tip of a thread was written, by the writer's clock; 1970-01-01 if there is none."""
         commit = self.last_seen(thread).commit
         seconds = self.git.ask("show", "--no-patch", "--format=%ct", commit) if commit else b"0"
         return datetime.fromtimestamp(int(seconds), UTC)
@@ -169,7 +171,7 @@ class ThreadRefs:
         return tuple(self._threads())
 
     def since(self, moment: datetime) -> tuple[ThreadNumber, ...]:
-        """Return the threads written to since `moment`, by the writers' clocks. All are then cached as listed."""
+        """Return the threads written to since `moment`, by the writers' clocks, and cache their tips."""
         recent = self._recent(moment)
         for thread, commit in recent.items():
             if thread not in self._seen:
@@ -185,8 +187,7 @@ class ThreadRefs:
     def _recent(self, moment: datetime) -> dict[ThreadNumber, CommitId]:
         """Return the threads written to since `moment`, and fetch them.
 
-        A process that has seen nothing yet first asks for the dates of many threads, so that it never fetches files of
-        old ones.
+        If many threads are new to this process, fetches their dates first, and then no files of the old ones.
         """
         threads = self._threads()
         unseen = {thread: commit for thread, commit in threads.items() if thread not in self._seen}
@@ -209,7 +210,7 @@ class ThreadRefs:
             return _dates(git, targets)
 
     def _threads(self) -> dict[ThreadNumber, CommitId]:
-        """Return the threads and the commit of each, in order."""
+        """Return thread -> commit, in order. Forgets tips that moved since they were seen."""
         refs = self._list("refs/plangate/threads/", "HEAD").items()
         threads = {ThreadNumber(int(match[1])): commit for ref, commit in refs if (match := _NUMBERED.fullmatch(ref))}
         for thread, tip in tuple(self._seen.items()):
@@ -283,7 +284,8 @@ class ThreadRefs:
     def _push_tip(self, thread: ThreadNumber, tip: Tip, files: Mapping[str, bytes], *, note: str) -> tuple[Tip, str]:
         """Build a tip and push it.
 
-        Returns the tip and "" if accepted, else the reason. After an error, the next check asks the remote.
+        Returns the tip, and "" if the remote accepted it, else the reason. After an error, the next read asks the
+        remote.
         """
         try:
             new_tip = self._build(_ref(thread), tip, files, note=note)
@@ -315,10 +317,7 @@ class ThreadRefs:
         self._retry(fetch)
 
     def _retry(self, read: Callable[[], T]) -> T:
-        """Return what `read` returns, retrying some seconds later after a passing failure.
-
-        Raises what the last try did.
-        """
+        """Return what `read` returns, retrying some seconds later after a passing failure. Raises the last failure."""
         for pause in errors.PAUSES:
             try:
                 return read()
@@ -384,7 +383,7 @@ def _ref(thread: ThreadNumber) -> str:
 
 
 def _fetch(git: Plumbing, remote: str, commits: Iterable[str], *options: str) -> None:
-    """Fetch the wanted commits and nothing else."""
+    """Fetch these commits and nothing else."""
     arguments = ("--quiet", "--no-tags", "--no-write-fetch-head", "--stdin", *options)
     git.ask("fetch", *arguments, remote, stdin="".join(f"{commit}\n" for commit in commits).encode())
 

@@ -17,11 +17,11 @@ from bot.core.transcript import Line, decode
 from bot.store.sealing import StateKey, place, seal, unseal
 from bot.store.thread_refs import ThreadRefs, Tip
 
-# --- The local end of a thread's transcripts: one append-only file per session, safe if this process dies ------------
-# A line is ``<ordinal> <base64 of one sealed record>``. A record is what one append added, so lines that belong
-# together are restored together or not at all. A line without its newline was torn by a crash and counts as never
-# written. Once `append` has returned, the operating system has the data: kill -9 cannot lose it. A power failure can.
-# What must survive that is in the journal's ref (L9).
+# --- The local end of a thread's transcripts -------------------------------------------------------------------------
+# Each session has one append-only file, safe if this process dies. A line is ``<ordinal> <base64 of one sealed
+# record>``. A record is what one append added, so lines that belong together are restored together or not at all. A
+# line without its newline was torn by a crash and counts as never written. Once `append` has returned, the operating
+# system has the data: kill -9 cannot lose it. A power failure can; what must survive one is in the journal's ref (L9).
 
 _SESSION = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,64}")
 _RECORD = re.compile(rb"([1-9][0-9]{0,7}) ([A-Za-z0-9+/]+={0,2})")
@@ -138,14 +138,15 @@ def _end_of_last_line(descriptor: int) -> int:
     return os.pread(descriptor, size, 0).rfind(b"\n") + 1
 
 
-# --- The transcripts of one thread: written at once to a local spool, pushed to the thread's ref by `save` (L8, L9)
-# In the ref, ``transcripts/<session>/<first>-<last>`` holds records of a session as the spool has them, each sealed for
-# its thread, session, and ordinal. None can be changed, moved, or removed from the middle. If ref and spool differ
-# about a session, the ref is right: another process continued from it and never saw what the spool holds.
+# --- The transcripts of one thread (L8, L9) --------------------------------------------------------------------------
+# Lines are written at once to a local spool, and pushed to the thread's ref by `save`. In the ref,
+# ``transcripts/<session>/<first>-<last>`` holds records of a session as the spool has them, each sealed for its thread,
+# session, and ordinal. None can be changed, moved, or removed from the middle. If ref and spool differ about a session,
+# the ref is right: another process continued from it and never saw what the spool holds.
 #
-# Beside them, ``work/<session>/<number>`` holds the work of a session as it was when kept, sealed. The highest number
-# counts. A held session is pushed only as far as its work was kept, both in one push, so a transcript is never newer
-# than the tree that it describes.
+# Next to them, ``work/<session>/<number>`` holds a session's work, sealed, as it was at a call of `keep`. The highest
+# number counts. A held session is pushed only up to its last `keep`, together with that work, so a transcript is never
+# newer than the tree that it describes.
 
 FOLDER = "transcripts"
 WORK = "work"
@@ -205,9 +206,9 @@ class SpooledTranscripts:
         self._ends[session] = _End(end.ordinal + 1, self._spool.append(session, record, at=end.spool))
 
     def load(self, session: SessionId) -> tuple[Line, ...]:
-        """Return a session's lines, from the spool and the ref as last seen (reading the journal checks it).
+        """Return a session's lines, from the spool and the ref as last seen. Reading the journal updates the latter.
 
-        Raises Refused if a record is missing or does not open.
+        Raises Refused if a record is missing or cannot be decrypted.
         """
         return _open_records(self._open(validate_session_id(session)), self._key, self._place(session))
 
@@ -220,7 +221,7 @@ class SpooledTranscripts:
         """Return a session's lines for people to read, up to the first record that is missing.
 
         Changes nothing on this disk and opens no session, so the session may be running. Raises Refused if a record
-        does not open.
+        cannot be decrypted.
         """
         stored = self._last_stored(validate_session_id(session))
         spooled = self._spool.read(session).records
@@ -231,7 +232,7 @@ class SpooledTranscripts:
         return _open_records({ordinal: records[ordinal] for ordinal in ordinals}, self._key, self._place(session))
 
     def extent(self, session: SessionId) -> str:
-        """Return a word that changes whenever `peek` would return more. It opens no record."""
+        """Return a text that changes whenever `peek` would return more. Decrypts no record."""
         chunks = _chunks(self._refs.last_seen(self._thread), validate_session_id(session))
         return f"{len(chunks)}-{self._spool.size(session)}"
 
@@ -252,9 +253,9 @@ class SpooledTranscripts:
         return self._stored_work(self._refs.last_seen(self._thread), validate_session_id(session))[1]
 
     def is_behind(self, session: SessionId) -> bool:
-        """Return whether another disk continued a session that is not open here.
+        """Return whether a process with another disk continued a session that is not open here.
 
-        Its work then differs from what is here.
+        The work on this disk is outdated then.
         """
         if validate_session_id(session) in self._ends:
             return False
@@ -262,7 +263,7 @@ class SpooledTranscripts:
         return bool(_differing(stored, spooled)) or max(stored, default=0) > max(spooled, default=0)
 
     def set_aside(self) -> None:
-        """Move the thread's sessions on this disk to another name, and use none of them."""
+        """Rename the directory of the thread's sessions on this disk, so that none of them is used."""
         self._spool.set_aside()
         self._ends.clear()
 
@@ -343,7 +344,6 @@ class SpooledTranscripts:
         return self._stored_records(_chunks(self._refs.last_seen(self._thread), session))
 
     def _stored_records(self, chunks: Sequence[_Chunk]) -> dict[int, bytes]:
-        """Return the records in chunks of the ref."""
         records: dict[int, bytes] = {}
         for chunk, content in zip(chunks, self._refs.read([chunk.blob for chunk in chunks]), strict=True):
             new = parse(content, chunk.path)
@@ -378,9 +378,10 @@ class LocalTranscripts(SpooledTranscripts):
 
 
 def read_spool_file(file: Path, key: StateKey) -> tuple[Line, ...]:
-    """Return the lines of one spool file, ``.../<repository>/<thread>/<session>``. Raises Refused if it does not open.
+    """Return the lines of one spool file, ``.../<repository>/<thread>/<session>``.
 
-    The directory of a thread may be one that was set aside, ``<thread>.aside-<n>``.
+    The directory of a thread may be one that was set aside, ``<thread>.aside-<n>``. Raises Refused if the file cannot
+    be decrypted.
     """
     repository, directory, session = file.absolute().parts[-3:]
     thread = directory.partition(".")[0]
@@ -394,7 +395,7 @@ def read_spool_file(file: Path, key: StateKey) -> tuple[Line, ...]:
 
 
 def _open_records(records: Mapping[int, bytes], key: bytes, session_place: str) -> tuple[Line, ...]:
-    """Return the lines in sealed records of a session. Raises Refused or Unreadable if one does not open."""
+    """Return the lines in sealed records of a session. Raises Refused or Unreadable if one cannot be decrypted."""
     texts = (unseal(sealed, key, f"{session_place}/{ordinal}") for ordinal, sealed in sorted(records.items()))
     lines = [line for text in texts for line in text.decode("utf-8", "surrogatepass").split("\n")]
     return tuple(decode(line, number) for number, line in enumerate(lines, start=1))

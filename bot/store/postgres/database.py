@@ -22,7 +22,7 @@ WAIT_SECONDS: Final = 5.0
 """Seconds that a query waits for a connection. GitHub gives up on a delivery after 10."""
 CONNECT_SECONDS: Final = 5
 RETRY_SECONDS: Final = 0.15
-"""Pause between two attempts to connect while the server is away: what waits is stored as soon as it is back."""
+"""Seconds between two attempts to connect while the server is away. Waiting queries run soon after it is back."""
 LARGEST_POOL: Final = 10
 
 
@@ -37,11 +37,11 @@ class Database:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator["Database"]:
-        """Hold the pool open. The server may be away, then and later: each query tries again.
+        """Hold the pool open during the block. The server may be away, at the start or later: each query tries again.
 
         Raises Misconfigured if the driver is not installed or the URL cannot be read.
         """
-        logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # each query that waits for nothing says so already
+        logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # each query that waits in vain reports it already
         self.pool = self._make_pool()
         await self.pool.open()
         try:
@@ -88,14 +88,14 @@ class Database:
         )
 
     async def _retry_soon(self, _: object) -> None:
-        """Begin to try again, unless that is under way: the pool itself waits longer and longer, and then gives up."""
+        """Start `_retry` unless it runs, because the pool itself waits longer and longer, and then gives up."""
         if not self._retries:
             retry = asyncio.create_task(self._retry())
             self._retries.add(retry)
             retry.add_done_callback(self._retries.discard)
 
     async def _retry(self) -> None:
-        """Ask for a connection again and again, which makes the pool connect."""
+        """Request a connection until there is one. Each request makes the pool try to connect."""
         from psycopg_pool import PoolTimeout
 
         while True:
@@ -114,8 +114,8 @@ async def run(connection: "AsyncConnection[dict[str, Any]]", query: str, **value
 async def _check_connection(connection: "AsyncConnection[dict[str, Any]]") -> None:
     """Raise an error if the server has closed the connection, so that the pool replaces it.
 
-    What a server that ends sends, if only the end of the stream, has arrived here: it is asked only if something has.
-    A question before each query would cost as much as the query.
+    A server that closes a connection sends something, at least the end of the stream. So the server is queried only if
+    something has arrived here. A query before each query would double the cost.
     """
     from psycopg_pool import AsyncConnectionPool
 

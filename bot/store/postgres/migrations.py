@@ -1,4 +1,4 @@
-"""Numbered migrations of the database, and what `plangate doctor` reads of it."""
+"""Numbered migrations of the database, and the facts that `plangate doctor` reads of it."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
 # Rules of the files in `sql/`
-# - `plangate migrate` runs before the new release starts. Every file must work with the workers of the release before,
-#   so that old and new ones run side by side: add tables, columns with defaults, and functions with a new name.
-#   tests/store/test_migrations.py refuses statements that take something away.
-# - What only the new release allows (dropping, renaming) has ``_post_`` in its file's name, and is applied by
-#   `plangate migrate --finish` once the last old worker has ended. A new database has no old workers.
+# - `plangate migrate` runs before the new release starts. Every file must work with workers of the previous release, so
+#   that old and new workers run side by side: add tables, columns with defaults, and functions with a new name.
+#   tests/store/test_migrations.py refuses statements that remove anything.
+# - What only the new release allows (dropping, renaming) has ``_post_`` in its file's name, and is applied by `plangate
+#   migrate --finish` once the last old worker has ended. A new database has no old workers.
 # - Each file is applied once, in a transaction of its own; one process migrates at a time.
 
 _LOCK: Final = "SELECT pg_advisory_lock(hashtext('plangate migrate'))"
@@ -37,12 +37,12 @@ class Migration:
 
     @property
     def waits(self) -> bool:
-        """Whether workers of the release before could not go on after it."""
+        """Whether it must wait until no worker of the previous release runs."""
         return "_post_" in self.name
 
 
 async def migrate(database: Database, *, finish: bool = False) -> tuple[str, ...]:
-    """Apply what is missing, in order, and return the names. With `finish`, also what had to wait for old workers."""
+    """Apply the missing migrations in order, and return their names. With `finish`, also those that had to wait."""
     async with database.connection() as connection, _hold_lock(connection):
         await run(connection, _TABLE)
         missing, applied = await _unapplied_migrations(connection), list[str]()
@@ -93,7 +93,7 @@ def _own_migrations() -> Iterator[Migration]:
             yield Migration(file.name, file.read_text(encoding="utf-8"))
 
 
-# --- What `plangate doctor` needs to know of the database, read without changing anything ----------------------------
+# --- What `plangate doctor` reads of the database --------------------------------------------------------------------
 
 _SERVER: Final = """
 SELECT current_setting('server_version_num')::int / 10000 AS version, current_database() AS name,
@@ -114,7 +114,7 @@ ORDER BY c.relname, wanted.privilege
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What a database says about itself."""
+    """The facts of a database that `plangate doctor` judges. Reading them changes nothing."""
 
     version: int
     """The major version of the server."""
@@ -131,11 +131,11 @@ class Inspection:
     missing: tuple[str, ...]
     """The migrations that this release needs and that were not applied. Not known, and empty, if some are denied."""
     unfinished: tuple[str, ...]
-    """Those that wait for `plangate migrate --finish`."""
+    """The migrations that wait for `plangate migrate --finish`."""
 
 
 async def inspect(url: str) -> Inspection:
-    """Return what the database says.
+    """Return the facts of the database at a URL.
 
     Raises Misconfigured as `check_url` does, and Transient with the server's reason if there is no connection.
     """
