@@ -38,7 +38,7 @@ IMAGES: Final = 10
 KINDS: Final = ("code", "markdown", "raw")
 _MOST_CELLS: Final = 20_000
 _MOST_VALUES: Final = 1_000_000
-"""Brackets and commas of a file. Each of them may cost a hundred bytes once it is read."""
+"""The most brackets and commas of a file. Each may take a hundred bytes of memory once it is parsed."""
 _SOURCE: Final = 20_000
 _OUTPUT: Final = 4_000
 _OUTPUTS: Final = 20

@@ -15,8 +15,8 @@ from bot.toolhost.protocol import Config, Failure, OperationResult, Writer, prin
 if TYPE_CHECKING:
     from bot.toolhost.shell import Shell
 
-# The lines of a large file are counted only once: milestones are the counts at regular byte offsets. They belong to one
-# version of the file; only those of a few files are kept.
+# The lines of a large file are counted only once. Milestones are line counts at every EVERY bytes of one version of a
+# file; they are kept for a few files.
 
 EVERY = 1 << 22
 _FILES = 8
@@ -64,8 +64,8 @@ def record_milestone(milestones: dict[int, int], place: int, lines: int) -> None
 
 
 # A path is absolute inside the root (as the model sees it) or relative to it. A path that leads outside, by ``..`` or
-# by a symlink, is refused. The location of an opened file is checked again, so that a symlink put there in between
-# gains nothing.
+# by a symlink, is refused. The location of an opened file is checked again, so that a symlink made in between has no
+# effect.
 
 
 class ResolvedPath(NamedTuple):

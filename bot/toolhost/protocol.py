@@ -101,7 +101,6 @@ def _read_piece(source: int, wakers: tuple[int, ...]) -> bytes:
 
 
 def _line(pieces: list[bytes], end: bytes, length: int) -> bytes | Oversized:
-    """Return the joined pieces of one line, or Oversized."""
     if length + len(end) <= LONGEST_LINE:
         return b"".join((*pieces, end))
     match = _ID.search(b"".join(pieces[:2]))

@@ -189,7 +189,7 @@ def _collect(records: Iterable[bytes], window: Window) -> Found:
 ENTRIES = 1000
 MATCHES = 100
 _FILES = ("--files", "--null", "--hidden", "--no-ignore", "--no-messages", "--threads=1")
-"""One thread: it needs half the processor time to walk, and its results are processed meanwhile."""
+"""One thread walks in half the processor time of several, and this process handles the results meanwhile."""
 _NOT_GIT = "--glob=!.git"
 
 

@@ -101,7 +101,7 @@ class RecentOutput:
 
 DEFAULT_SECONDS = 120.0
 _GRACE_SECONDS = 1.0
-"""Between asking a command to end and killing it: a cancelled command is gone within two seconds (S3)."""
+"""Seconds between SIGTERM and SIGKILL: a cancelled command is gone within two seconds (S3)."""
 _TICK = 0.05
 _CHECK_SECONDS = 0.05
 _CHECK_SHARE = 4
@@ -312,7 +312,7 @@ def _make_high_pipe() -> tuple[int, int]:
 
 MOST_RUNNING = 4
 _MOST_KEPT = 16
-"""Commands that are remembered, so that their output can still be read after their end."""
+"""The most commands that are remembered, so that their output can still be read after their end."""
 _WAIT_SECONDS = 10.0
 """How long a read waits for something new: asking again costs a request to the model."""
 _ENDING_SECONDS = 10.0
@@ -322,7 +322,7 @@ class Shell:
     """One command in the background."""
 
     def __init__(self, host: Host, call: Call, arguments: Arguments) -> None:
-        self.id = f"bash_{os.urandom(3).hex()}"  # never that of an earlier process, whose commands are gone
+        self.id = f"bash_{os.urandom(3).hex()}"  # random, so that it never names a command of an earlier toolhost
         self.command: str = arguments["command"]
         self.output = RecentOutput()
         self._began = time.monotonic()

@@ -23,7 +23,6 @@ def start(socket: str) -> None:
 
 
 async def _serve(socket: str, ready: threading.Event, failed: list[OSError]) -> None:
-    """Accept connections until the process ends."""
     running: set[asyncio.Task[None] | None] = set()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -79,12 +79,12 @@ async def _merge_base(mirror: Mirror, pull: PullCommits) -> CommitId | None:
     return CommitId(answer.out.decode().strip()) if answer.code == 0 else None
 
 
-# Checkouts: a work tree with a git directory of its own for each session (G2, S4). A checkout named ``<name>`` has
-# these parts in the folder of checkouts: ``<name>/tree`` (what a sandbox sees), ``<name>/base`` (the commit),
-# ``<name>/refs`` (see above), and the lock file ``<name>.lock``. A fork also has ``<name>/origin``, the tree as it was
-# when the fork was made, and ``<name>/lasting`` if a later process may continue in it.
+# A checkout named ``<name>`` has these parts in the folder of checkouts: ``<name>/tree`` (what a sandbox sees),
+# ``<name>/base`` (the commit), ``<name>/refs`` (see above), and the lock file ``<name>.lock``. A fork also has
+# ``<name>/origin``, the tree at the time of the fork, and ``<name>/lasting`` if a later process may continue in it (G2,
+# S4).
 #
-# - A checkout is made under another name and renamed when it is complete, so a folder with its name is never half-made.
+# - A checkout is made under another name and renamed when it is complete, so a folder of that name is never half-made.
 # - git runs directly in a tree only before a sandbox has seen the tree; after that it runs inside a sandbox.
 # - One process at a time works with a name; the lock is released when the process dies.
 

@@ -24,9 +24,9 @@ ENTRY_LIMIT: Final = 1_000_000
 _LISTING_LIMIT: Final = 256 << 20
 """The most bytes of their paths together."""
 EXAMINED_NAMES: Final = 1_000_000
-"""Names that a search for pipes examines before it gives up."""
+"""The most names that a search for pipes examines before it gives up."""
 MATCHING_SECONDS: Final = 30.0
-"""Time in which git must find the attributes of all files of a commit; a hundred thousand files take it a second."""
+"""The time limit for git to find the attributes of all files of a commit. A hundred thousand files take a second."""
 COUNT: Final = (
     *("sh", "-c"),
     "git ls-tree -r -t --name-only HEAD 2>/dev/null | "
@@ -121,7 +121,7 @@ _SETTINGS = {
 LOOK_SECONDS: Final = 120.0
 """How long git may take to report the state of a repository."""
 _PROMPT_SECONDS: Final = 1.0
-"""After this time the repository is searched for the reason of the delay."""
+"""The delay after which the repository is searched for the cause, such as a pipe."""
 _POINTER_LIMIT = 4096
 _SHA1_LENGTH: Final = 40
 
@@ -326,7 +326,7 @@ async def _read_state(place: RepositoryLocation, *, unsafe: bool) -> tuple[str, 
     answer = await _ask(place, status, unsafe=unsafe, check=False)
     if answer.code == 0:
         return _status(answer.out)
-    # A filter of the repository failed, such as one whose program the sandbox lacks: ask without contents.
+    # A filter of the repository failed, for example because the sandbox lacks its program: compare without contents.
     head = (
         (await _ask(place, ["rev-parse", "HEAD", "--symbolic-full-name", "HEAD"], unsafe=unsafe)).out.decode().split()
     )

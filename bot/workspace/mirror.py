@@ -20,8 +20,7 @@ from bot.workspace.local_repository import LocalRepository
 from bot.workspace.locks import Lock
 from bot.workspace.remote import RemoteRepository, refusal
 
-# Partial mirrors: for a large repository, the whole history is fetched, but only the contents of commits in use. Rules,
-# for G2:
+# Partial mirrors (G2): for a large repository, the whole history is fetched, but only the contents of commits in use.
 # - The process that holds the mirror's lock fetches the contents of a commit all at once, before the commit counts as
 #   present. No git process fetches contents on its own, neither here (GIT_NO_LAZY_FETCH) nor in a sandbox, where a
 #   command that needs contents of the past gets an error.
@@ -187,13 +186,12 @@ def _too_large(why: str, commit: CommitId) -> PlangateError:
     )
 
 
-# The mirror: one bare repository for each repository worked on, written by this program only (G2). Checkouts borrow its
-# objects read-only, and the publisher clones from it. It keeps each requested commit under
-# ``refs/plangate/commits/<commit>``, one file per commit, whose modification time is the commit's last use; `clean_up`
-# drops commits that have long been unused. A damaged mirror is deleted and fetched again.
+# Checkouts borrow the mirror's objects read-only, and the publisher clones from it. The mirror keeps each requested
+# commit under ``refs/plangate/commits/<commit>``, one file per commit, whose modification time is the commit's last
+# use; `clean_up` drops commits that have long been unused. A damaged mirror is deleted and fetched again.
 
 Source: TypeAlias = LocalRepository | RemoteRepository
-"""The repository that is worked on, as git reaches it: where commits come from and branches go to."""
+"""The repository that is worked on: commits are fetched from it, and branches are pushed to it."""
 
 _MISSING = ("not our ref", "upload-pack: not", "couldn't find remote ref")
 

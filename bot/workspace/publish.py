@@ -30,21 +30,21 @@ from bot.workspace.mirror import Mirror
 from bot.workspace.remote import refusal
 from bot.workspace.sandbox import Mount, SandboxProfile
 
-# Searches a commit's additions for secrets, and stops the commit (X3); a commit is never changed silently. Only what
-# the work adds is judged: changed files as git will store them, new names, links, the message and the branch. Secrets
-# that the base already contains, and files that the work left alone, are not judged.
+# The search for secrets in a commit's additions (X3). A secret stops the commit; a commit is never changed silently.
+# Only additions are searched: changed files as git will store them, new names, links, the message and the branch.
+# Unchanged files, and secrets that the base already contains, do not count.
 
 AT_ONCE: Final = 1 << 20
 """Characters that are searched in one piece."""
 OVERLAP: Final = 1 << 14
-"""Overlap of two pieces: longer than any key."""
+"""Characters that two pieces share: more than any key has."""
 READ_AT_ONCE: Final = 8 << 20
 SHOWN: Final = 50
 _BINARY_BYTES: Final = 8_000
 """The first bytes of a file, in which git searches for a zero byte to tell binary from text."""
 
 Place = tuple[str, int, str]
-"""Path, line, kind."""
+"""The place of a secret: path, line, and kind."""
 Search = Callable[[str], Sequence[Span]]
 
 
@@ -326,14 +326,14 @@ class Publisher:
         return b"%b\n%b" % (tree, pack)
 
     async def changed_paths(self, checkout: Checkout) -> tuple[str, ...]:
-        """Return the paths that would be published, whatever their scope; raises Refused if none may be published."""
+        """Return the paths that would be published, whatever their scope; raises Refused if the work may not be."""
         async with self._clone_of(checkout, {}) as clone:
             return _paths(await changes_of(clone, checkout.base))
 
     async def tree(self, checkout: Checkout, leftovers: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
         """Return the id of the git tree that would be published, whatever its scope, and the paths that it changes.
 
-        Raises Refused if none may be published.
+        Raises Refused if the work may not be published.
         """
         await self._check_history(checkout)
         async with self._clone_of(checkout, leftovers, ()) as clone:
@@ -413,7 +413,7 @@ class Publisher:
 
 
 async def _approved_tree(clone: Path, changes: Sequence[PathChange], plan: PlanDocument, order: CommitOrder) -> str:
-    """Return the id of a clone's tree; raises Refused or OutOfScope unless it is what was verified and approved."""
+    """Return the id of a clone's tree; raises Refused or OutOfScope unless that tree was verified and approved."""
     if not changes:
         raise Refused("the work changed nothing", fix="say what should be different")
     tree = await _write_tree(clone)

@@ -28,7 +28,7 @@ TIMEOUT: Final = 600.0
 """The time limit in seconds: enough for the first fetch of a large repository."""
 _END_SECONDS: Final = 1.0
 NICENESS: Final = 10
-"""The niceness of programs: checks and deliveries, which need little time, go first while processors are scarce."""
+"""The niceness of programs, so that checks of threads and deliveries, which are short, go first on a busy machine."""
 
 # git-config(1), GIT_CONFIG_COUNT: settings made this way take precedence over the repository's configuration.
 _SETTINGS = {

@@ -1,7 +1,7 @@
 """Changes to the conversation on threads: issues, comments, edits, reactions, states, and labels.
 
-Each function makes one change as one actor (a user id), keeps the history as GitHub does, sends the webhooks, and
-returns the new value. The callers (person.py and the endpoints) check whether the actor has permission.
+Each function makes one change as one ActingUser, keeps the history as GitHub does, sends the webhooks, and returns the
+new value. The callers (person.py and the endpoints) check whether the actor has permission.
 """
 
 from dataclasses import replace

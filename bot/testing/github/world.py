@@ -51,7 +51,7 @@ class TurnedClock:
 
 OnThread = TypeVar("OnThread", entities.Comment, entities.Review, entities.ReviewComment)
 
-FIRST_ID = 3_100_000_000  # beyond 32 bits, as the ids of comments on github.com are
+FIRST_ID = 3_100_000_000  # beyond 31 bits, as the ids of comments on github.com are
 FIRST_SMALL_ID = 210_000_000
 ACTIONS_BOT = "github-actions[bot]"
 ACTIONS_BOT_ID = 41_898_282

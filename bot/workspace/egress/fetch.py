@@ -22,7 +22,7 @@ from bot.workspace.egress.route import (
     report_decision,
 )
 
-# Fetches one page for the model: https, a listed name, a checked address, redirects on the same host only (N1, T4):
+# One page for the model: https, a listed name, a checked address, redirects on the same host only (N1, T4):
 # - Limits are 10 seconds and 5 MiB in total: a longer body is cut, a slower fetch is abandoned.
 # - The answer must be uncompressed text on the wire. A compressed answer is refused, so that nothing can expand here.
 # - A redirect to another host is reported, not followed: the permission rules must check that host first.
@@ -35,7 +35,7 @@ _ACCEPT: Final = "text/markdown, text/html, text/plain;q=0.9, text/*;q=0.8, appl
 _PIECE: Final = 1 << 16
 _HEAD: Final = 32 << 10
 PAGE_CHARACTERS: Final = 100_000
-"""Characters of a page that are passed on."""
+"""The most characters of a page that are passed on."""
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/toml"})
 _SELECTORS: Final = re.compile("[\ufe00-\ufe0e\U000e0100-\U000e01ef]")
@@ -91,7 +91,6 @@ class Fetcher:
             ) from error
 
     async def _follow_redirects(self, target: WebTarget, listener: Callable[[NetworkDecision], None]) -> WebPage:
-        """Request a page, and follow its redirects on the same host."""
         for _ in range(_MOST_REDIRECTS + 1):
             streams = await self.route.reach(target.host, target.port, self.hosts, listener)
             answer = await request(target, streams, self.tls, accept=_ACCEPT, longest=LONGEST)
@@ -198,13 +197,13 @@ def _markdown(html: str) -> str:
         raise Refused("the page cannot be read", fix="use another page") from error
 
 
-# Fetches one picture that a person attached on GitHub: https, listed hosts, checked addresses, bounded (K9, N1):
+# One picture that a person attached on GitHub: https, listed hosts, checked addresses, bounded (K9, N1):
 # - No credential is sent. A private attachment has its signature in its URL.
 # - Every redirect is checked like the first address: a listed host, and a path that only attachments have.
 # - A body above the limit is refused as soon as it is too long, and so is a compressed one.
 
 LARGEST: Final = 3_750_000
-"""Bytes of one picture: base64 makes them the 5 MB that the Messages API takes.
+"""The most bytes of one picture: in base64 they become the 5 MB that the Messages API accepts.
 
 https://platform.claude.com/docs/en/build-with-claude/vision
 """

@@ -192,7 +192,10 @@ def _labels(call: ApiCall, issue: Issue) -> list[Any]:
 
 
 LISTED = frozenset({"labeled", "unlabeled", "assigned", "closed", "reopened", "locked", "unlocked"})
-"""https://docs.github.com/en/rest/using-the-rest-api/issue-event-types, and /en/rest/issues/events"""
+"""The types of events that are listed.
+
+https://docs.github.com/en/rest/using-the-rest-api/issue-event-types and https://docs.github.com/en/rest/issues/events
+"""
 
 
 def list_events(call: ApiCall) -> RestAnswer:
