@@ -39,7 +39,7 @@ from bot.core.turn import Picture
 from bot.core.work import Consumption
 from bot.ports import AnswerStarted
 
-# --- What a suspended session waits for, and how it continues with people's answers (L8, P7) --------------------------
+# --- Pending questions and permitted calls (L8, P7) -------------------------------------------------------------------
 # Rules: people permit the stored call, and nothing else is run; a deny rule overrides any permission; the other calls
 # of the same message are not run, and the model is told so.
 
@@ -54,7 +54,10 @@ def pending_question(session: Session) -> Asking | None:
 
 
 def release(session: Session) -> None:
-    """Resume a session whose pending calls no longer need anybody because the rules changed. The model is told."""
+    """Answer the first pending call if no pending call needs people any longer, as after a change of the rules.
+
+    The result tells the model why the call did not run: it is denied, or it may be called again.
+    """
     pending = pending_calls(session.history)
     if pending and next(_suspending_calls(session), None) is None:
         prepared = dispatch.prepare(session, pending[0])
@@ -95,7 +98,7 @@ def _suspending_calls(session: Session) -> Iterator[dispatch.SuspendedCall]:
             yield prepared
 
 
-# --- Assembles the session of a main agent from its parts, and restores one that an earlier process left (L9) ---------
+# --- Assembles, begins, and restores a main session (L9) --------------------------------------------------------------
 # Everything is made in the order in which it is needed: log and monitor, what the tools use, the sub-agents, the tools,
 # the request prefix, the session. A sub-agent shares the first three with the session that starts it, and never needs
 # the session itself.
@@ -174,8 +177,8 @@ async def restore_session(
 ) -> None:
     """Restore a saved session and its sub-agents.
 
-    What this process has booked is not booked again. `journaled` is what the thread's journal says that the session
-    has used; it counts once.
+    Spending that this process has booked is not booked again. `journaled` is the session's consumption according to the
+    thread's journal. It is booked as carried, so that it counts once.
     """
     ledger = session.resources.ledger
     booked = dict(ledger.rows)
@@ -197,7 +200,7 @@ def _planning_reminder(commands: frozenset[str]) -> str:
 
 
 def picture_blocks(pictures: Sequence[Picture]) -> list[Json]:
-    """Return a line for each picture, and the picture itself or why it is not shown."""
+    """Return for each picture a line of text, followed by the picture. The line says why a picture is not shown."""
     blocks: list[Json] = []
     for number, picture in enumerate(pictures, start=1):
         alt = f", alternative text: {picture.alt}" if picture.alt else ""

@@ -50,7 +50,7 @@ AT_ONCE: Final = 10
 CANCELLED: Final = "Cancelled before it finished."
 RESULT_LIMIT: Final = 100_000
 SHOWN_WHOLE: Final = 8_000
-"""Longest command or path, in characters, that a person may be asked about: nobody reads pages."""
+"""Most characters of a command or path that people are asked about. A longer one is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,10 @@ PreparedCall = ReadyCall | RefusedCall | SuspendedCall
 
 
 StartedCalls = Mapping[str, Callable[[Sink], Awaitable[None]]]
-"""Calls that started before their answer was complete: call id -> report its events, until its result is stored."""
+"""Calls that started before their answer was complete.
+
+Call id -> function that reports the call's events, and returns once its result is stored.
+"""
 NOTHING_STARTED: Final[StartedCalls] = MappingProxyType({})
 
 
@@ -142,7 +145,10 @@ def admit(session: Session, prepared: PreparedCall) -> PreparedCall:
 
 
 def are_repeatable(prepared: Sequence[PreparedCall]) -> bool:
-    """Return whether calls can be made again after a crash: one resumes by itself, and all may run concurrently."""
+    """Return whether calls can be made again after a crash.
+
+    They can if one of them starts sub-agents, which resume where they were, and all may run concurrently.
+    """
     ready = [call for call in prepared if isinstance(call, ReadyCall)]
     resumes = any(call.tool.starts_subagents for call in ready)
     return resumes and all(call.tool.concurrent(call.tool_input) for call in ready)
@@ -158,7 +164,7 @@ async def run(
 ) -> None:
     """Run calls in order, adjacent safe calls concurrently, and fill `results` (call id -> tool_result).
 
-    A call of `started` is under way; it fills `results` itself.
+    Calls in `started` are already running, and fill `results` themselves.
     """
     for batch in _batches(prepared):
         queueing = sum(isinstance(call, ReadyCall) and call.tool.starts_subagents for call in batch)
@@ -203,7 +209,10 @@ def collect_results(calls: Sequence[Json], results: dict[str, Json]) -> list[Jso
 
 
 def _suspension(session: Session, ready: ReadyCall) -> PreparedCall:
-    """Return the suspension for a plan or a question, or a refusal. A sub-agent's goes to its parent instead (P5)."""
+    """Return SuspendedCall for a plan or a question, or RefusedCall if it cannot be handed in.
+
+    A sub-agent's call is ready to run: its tool answers that the parent decides (P5).
+    """
     if session.context.is_subagent:
         return ready
     if isinstance(ready.tool_input, AskInput):
@@ -266,7 +275,7 @@ async def run_call(session: Session, prepared: PreparedCall, results: dict[str, 
     session.resources.alarm.check_text(output.text)
     session.monitor.count_result(call["name"], output)
     brought = isinstance(prepared, ReadyCall) and TOOLS.get(call["name"], Entrance.WEB).brings_strangers
-    if brought or output.details.get("strangers") or session.is_untrusted:  # by a sub-agent
+    if brought or output.details.get("strangers") or session.is_untrusted:  # a sub-agent read them
         session.mark_untrusted()
     results[ident] = result_block(ident, output.text, is_error=output.is_error, blocks=output.blocks)
     refused = isinstance(prepared, RefusedCall)
@@ -276,7 +285,6 @@ async def run_call(session: Session, prepared: PreparedCall, results: dict[str, 
 
 
 async def _emit_for_call(session: Session, ident: ToolUseId, emit: Sink, event: AgentEvent | ToolProgress) -> None:
-    """Report what a tool reports while it runs, as events of its call."""
     match event:
         case ToolProgress():
             await emit(ToolProgressed(session.agent, ident, event.text))
@@ -298,7 +306,7 @@ async def _run_guarded(session: Session, ready: ReadyCall, emit: ToolSink) -> To
 
 
 async def _with_scope_notice(session: Session, ready: ReadyCall, output: ToolOutput) -> ToolOutput:
-    """Add to a result which paths the call touched that the approved plan does not name, once per path (K5)."""
+    """Add a notice of the paths that the call touched outside the approved plan, once per path (K5)."""
     watch, kind = session.context.scope, ready.tool.kind(ready.tool_input)
     if watch is None or (output.is_error and kind is CallKind.EDIT):
         return output
@@ -332,10 +340,11 @@ def _validation_message(error: ValidationError) -> str:
     return "; ".join(f"{'.'.join(map(str, item['loc'])) or 'input'}: {item['msg']}" for item in error.errors())
 
 
-# --- Starts calls of an answer while the rest of it still streams (M7) ------------------------------------------------
-# Rules: a call starts early only if it reads, if the rules allow it without a question, and if the same is true of
-# every call before it. Its events and its result show only once the answer is complete and dispatch takes the call
-# over. If the answer is dropped, what it started is cancelled, and nothing of it stays in the session.
+# --- Starts calls while their answer still streams (M7) ---------------------------------------------------------------
+# Rules: a call starts early only if it only reads, if the rules allow it without a question, and if every call before
+# it in the answer started early too. Its events and its result are shown only once the answer is complete and
+# `EagerCalls.claim` hands the call over. If the answer is dropped, its calls are cancelled, and the session keeps
+# nothing of them.
 
 READING: Final = frozenset({CallKind.READ, CallKind.READ_COMMAND, CallKind.EXPLORE})
 """Kinds of calls that only read. The web is not among them: a request that leaves the machine cannot be taken back."""
@@ -343,7 +352,7 @@ READING: Final = frozenset({CallKind.READ, CallKind.READ_COMMAND, CallKind.EXPLO
 
 @dataclass(slots=True)
 class EagerCall:
-    """A call that started early. It keeps its events until somebody may see them, and passes on those that follow."""
+    """A call that started early. It keeps its events until `finish` is called, and then passes events on at once."""
 
     ready: ReadyCall
     work: InitVar[Callable[[Sink], Coroutine[Any, Any, None]]]
@@ -361,7 +370,7 @@ class EagerCall:
             await self._emit(event)
 
     async def finish(self, emit: Sink) -> None:
-        """Report the call's events until its result is stored, and raise its error. Cancelling it cancels the call."""
+        """Emit the call's events until its result is stored. Raises its error. Cancelling this cancels the call."""
         try:
             while self._events:
                 await emit(self._events.popleft())
@@ -416,12 +425,15 @@ class EagerCalls:
         return started.ready if started is not None else None
 
     def claim(self, calls: Sequence[Json]) -> StartedCalls:
-        """Hand the started calls over to the complete answer, which keeps what they did."""
+        """Return those of a complete answer's `calls` that have started. `discard` then keeps their results."""
         self._claimed = True
         return {call["id"]: self._started[call["id"]].finish for call in calls if call["id"] in self._started}
 
     async def discard(self) -> None:
-        """Cancel what still runs. Unless it was claimed, drop what was read; calls of a new answer may start then."""
+        """Cancel the calls that still run. Unless they were claimed, also drop their results and file stamps.
+
+        Calls of a new answer may start afterward.
+        """
         await asyncio.gather(*(task.cancel() for task in self._started.values()))
         if self._started and not self._claimed:
             self._started.clear()
@@ -431,7 +443,7 @@ class EagerCalls:
         self._open = self.session.resources.eager
 
     def _admit(self, call: Json) -> ReadyCall | None:
-        """Return a call that may start now, counted. Otherwise nothing is counted."""
+        """Count a call that may start now, and return it ready to run. Returns None, uncounted, if it may not."""
         if call["id"] in self.session.call_ids or call["id"] in self._started:
             return None
         self.session.resources.alarm.check_text(json.dumps(call, ensure_ascii=False))

@@ -17,18 +17,18 @@ from bot.core.question import Asking
 from bot.core.transcript import Json, text_of, without_empty_text
 from bot.ports import AnswerCompleted, AnswerStarted, CallReceived, Delta, ModelEvent, ModelRequest, Notice
 
-# --- Makes one model call on behalf of a session, and books what it cost however the call ends (L5) -------------------
-# Rules: an answer that broke off is booked before the call is retried; each try waits for room in the budget as the
-# first one did; an answer that nobody waits for any more is booked up to where it got.
+# --- Makes one model call, and books what it cost (L5) ----------------------------------------------------------------
+# Rules: an answer that broke off is booked before the call is retried; every try waits for room in the budget; an
+# answer whose caller stops waiting is booked as far as it arrived.
 
 
 async def stream_and_book(
     log: SessionLog, request: ModelRequest, ticket: Ticket, *, size: int, aside: bool
 ) -> AsyncGenerator[ModelEvent, None]:
-    """Relay the events of a call that has a ticket.
+    """Yield the events of a model call that holds a ticket, and book each try that broke off.
 
-    There is no AnswerCompleted if the budget ran out between two tries. With `aside`, the answer is booked here as
-    well. An answer that joins the conversation is booked by the caller. `size` is that of the prompt, in tokens.
+    No AnswerCompleted comes if the budget ran out between two tries. With `aside`, the complete answer is booked here
+    too; otherwise the caller books it as part of the conversation. `size` is the size of the prompt in tokens.
     """
     clock, so_far = log.resources.clock, None
     started_at = clock.monotonic()
@@ -55,7 +55,10 @@ async def stream_and_book(
 
 
 async def _may_try_again(log: SessionLog, request: ModelRequest, notice: Notice, *, ticket: Ticket, size: int) -> bool:
-    """Return whether another try may go out. A failed one that cost nothing keeps its place in the budget."""
+    """Return whether the next try may go out.
+
+    A try that cost nothing keeps its place in the budget, unless the model changes. Otherwise this waits for room.
+    """
     if notice.model:
         abilities = log.resources.model.abilities(notice.model)
         ticket.most_usd = most_expensive_answer(abilities, request.role, size)
@@ -67,10 +70,10 @@ def _report_silence(log: SessionLog, text: str) -> None:
     log.resources.emit(Info(log.agent, "silence", text))
 
 
-# --- Light calls: one small question to a small model, outside a session's conversation (M11) -------------------------
+# --- Light calls: small questions to a small model (M11) --------------------------------------------------------------
 # A call has a plain system text, one user message, no thinking where that can be switched off, no cache, and no
-# streaming. Rules: every caller does without an answer where there is none, so that the bot works with light calls
-# switched off; the answer of a light call decides nothing.
+# streaming. Rules: every caller works without an answer, so that light calls can be switched off; the answer of a light
+# call decides nothing.
 
 PAUSES: Final = 3
 """How often a paused answer is resumed."""
@@ -149,7 +152,7 @@ async def pull_request_title(light: LightCalls, asked: str, done: str) -> str:
 
 
 async def explain_permission(light: LightCalls, asking: Asking) -> str:
-    """Return one line that explains what the call would do that people are asked to permit, or "" if there is none."""
+    """Return one line that explains the call that people are asked to permit, or "" if there is no usable answer."""
     return await _line(light, prompt_text("permission"), f"{asking.tool}: {asking.subject[:_INPUT_ROOM]}", MEANING_ROOM)
 
 

@@ -17,8 +17,9 @@ from bot.core.transcript import Json
 from bot.core.work import UNBOUND, Consumption, SandboxBounds
 from bot.ports import Clock, ToolOutput, Usage
 
-# --- What a session may use, and what it has spent (L5, S9). A session and its sub-agents share one ledger ------------
-# At most one model call exceeds a budget in dollars: each call in progress counts with the most that it can cost.
+# --- Limits and spending of a session (L5, S9) ------------------------------------------------------------------------
+# A session and its sub-agents share one ledger. At most one model call exceeds a budget in dollars: each call in
+# progress counts with the most that it can cost.
 
 
 class Resource(StrEnum):
@@ -55,7 +56,7 @@ USES: Final[Mapping[str, tuple[Resource, ...]]] = MappingProxyType(
 
 
 WARN_AT: Final = 0.8
-"""Share of a budget from which people and the model are told how much of it is used."""
+"""Share of a budget at which people and the model get a warning."""
 
 
 def most_expensive_answer(abilities: Abilities, role: str, context: int) -> float:
@@ -90,10 +91,9 @@ class Limits:
     report_tokens: int | None = None
     """Limit of a sub-agent's report. A longer report is cut with a note."""
     bounds: SandboxBounds = UNBOUND
-    """Bounds of its sandbox."""
 
     def with_more(self, resource: Resource, factor: float) -> Self:
-        """Return these limits with `factor` times as much of one resource; what is unbounded stays so."""
+        """Return these limits with `factor` times as much of one resource. An unbounded one stays unbounded."""
         allowed = getattr(self, resource)
         if allowed is None:
             return self
@@ -122,7 +122,7 @@ class AgentSpend:
 
 
 class SharedBudget:
-    """A budget that others spend from as well. By default there is none but the ledger's own."""
+    """A budget that other threads spend from as well. This base class sets no limit."""
 
     __slots__ = ()
 
@@ -215,7 +215,7 @@ class Ledger:
 
     @property
     def own(self) -> Consumption:
-        """What is spent and was not carried over from the thread's journal."""
+        """Spending that the thread's journal does not have yet."""
         return self.used(*{agent for agent, _ in self.rows}) - self.carried
 
     def used(self, *agents: AgentId) -> Consumption:
@@ -241,7 +241,7 @@ class Ticket:
     shared: SharedBudget
 
 
-# --- Counts what one session uses, and reports which limit is reached, with used and allowed (L5, S9) -----------------
+# --- Counts what a session uses against its limits (L5, S9) -----------------------------------------------------------
 # Rules: a call that would exceed a limit does not run; the session then ends before its next request, with a valid
 # history; counted use is never given back.
 
@@ -262,12 +262,11 @@ class Monitor:
     """Monitor of the parent session. Whatever ends the parent ends this session too."""
     steps: int = 0
     subagent_steps: int = 0
-    """Steps of its sub-agents."""
     tool_calls: int = 0
     context: int = 0
     """Tokens of the last request with its answer."""
     counts: Counter[Resource] = field(default_factory=Counter)
-    """What its calls used, apart from the number of tool calls."""
+    """Use of each resource by its calls, except TOOL_CALLS."""
     over: Resource | None = None
     """Limit that a call would have exceeded. The session ends before its next request."""
     started: float = field(init=False)
@@ -283,7 +282,7 @@ class Monitor:
             monitor = monitor.parent
 
     def step(self) -> None:
-        """Count a request, for the parent session too."""
+        """Count one model request, also for the parent session."""
         self.steps += 1
         if self.parent is not None:
             self.parent.subagent_steps += 1

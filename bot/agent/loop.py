@@ -33,10 +33,10 @@ from bot.core.errors import Broken, CanaryShown, PlangateError, TooLong
 from bot.core.transcript import Json, is_unresolved, text_of, tool_calls, without_empty_text, without_last_thinking
 from bot.ports import AnswerCompleted, AnswerStarted, CallReceived, Delta, Notice
 
-# --- Why a session ends: a limit, a spent budget, a canary, the model's last answer, or `finish` (L5, M10, X3) --------
-# When people say `finish`, the session is told once, with the results of the calls that are running. It may then make a
-# few more requests, so that no file is left half-edited, and ends even if the model does not end its turn. What it was
-# told is looked up in its history, so that a resumed session gets no further requests.
+# --- Why a session ends (L5, M10, X3) ---------------------------------------------------------------------------------
+# When people say `finish`, the model gets FINISH once, with the results of the calls that are running. The session may
+# then make LAST_REQUESTS more requests, so that no file is left half-edited, and ends even if the model does not end
+# its turn. These requests are counted in the history, so that a resumed session gets no more of them.
 
 
 def end_on_canary(session: Session, error: CanaryShown) -> Ended:
@@ -47,7 +47,7 @@ def end_on_canary(session: Session, error: CanaryShown) -> Ended:
 
 
 def end_at_limit(session: Session) -> Ended | None:
-    """Return Ended for a reached limit, with used and allowed, or None if the next request may go out (L5)."""
+    """Return Ended, with used and allowed amounts, if a limit is reached. None: the next request may go out (L5)."""
     for monitor in session.monitor:
         try:
             monitor.check()
@@ -79,7 +79,7 @@ def end_with_answer(session: Session, completed: AnswerCompleted) -> Ended:
 
 
 def keep_answer(session: Session, completed: AnswerCompleted, *, whole: bool) -> None:
-    """Append a whole answer. For any other answer, record only what it cost."""
+    """Append the answer to the history if it is `whole`. Otherwise record only its cost."""
     if whole:
         session.commit(completed)
     else:
@@ -87,7 +87,7 @@ def keep_answer(session: Session, completed: AnswerCompleted, *, whole: bool) ->
 
 
 LAST_REQUESTS: Final = 3
-"""Requests that a session may make after it was told."""
+"""Most requests that a session makes after FINISH."""
 FINISH: Final = reminder_text(
     "People asked you to finish with what is there. Begin nothing new, and ask nobody. Only complete an edit that is "
     "half done. Then end your turn with a summary of what is done and what is left."
@@ -103,14 +103,14 @@ def request_finish(session: Session) -> None:
 
 
 def end_if_finished(session: Session) -> Ended | None:
-    """Return Ended if the session was told to finish and made its last requests, else None."""
+    """Return Ended if people asked the session to finish and it made its last requests, else None."""
     if not session.is_finishing or (_requests_since(session.history) or 0) < LAST_REQUESTS:
         return None
     return Ended(session.agent, End.ANSWERED, ENDED_EARLY)
 
 
 def _requests_since(history: list[Json]) -> int | None:
-    """Return how many answers the model gave since it was told, or None if it was not."""
+    """Return how many answers the model gave since FINISH, or None if the history has no FINISH."""
     answers = 0
     for message in reversed(history):
         if message["role"] == "assistant":
@@ -120,7 +120,7 @@ def _requests_since(history: list[Json]) -> int | None:
     return None
 
 
-# --- Makes one model request of a session: waits for the budget, reports the answer, and books it (L3, L4, L5) --------
+# --- Makes one model request of a session (L3, L4, L5) ----------------------------------------------------------------
 
 Result = TypeVar("Result")
 
@@ -128,7 +128,7 @@ UNPRICED: Final = "{} has no known prices: no budget in dollars bounds what it s
 
 
 async def end_in_time(session: Session, work: Awaitable[Result]) -> Result | Ended:
-    """Do work such as a model request. Returns Ended at the session's limit if its time runs out first (L5)."""
+    """Return the result of `work`, or Ended at the session's limit if the session's time runs out first (L5)."""
     try:
         async with asyncio.timeout(session.monitor.seconds_left):
             return await work
@@ -201,7 +201,7 @@ async def _send_request(
 
 
 def _end_on_error(session: Session, error: PlangateError) -> Ended:
-    """Record why no answer can be used, such as a canary in the result of a call that started early."""
+    """Record why the request gave no usable answer. A call that started early may have shown a canary."""
     if isinstance(error, CanaryShown):
         return end_on_canary(session, error)
     session.note("failed", {"text": str(error)})
@@ -236,17 +236,18 @@ def unique_call_ids(answer: Json, taken: Set[str]) -> Json:
     return {**answer, "content": content}
 
 
-# --- The main loop: model request, tools, next request, until the session rests (L1) ----------------------------------
+# --- The main loop (L1) -----------------------------------------------------------------------------------------------
 # A session rests when the model answers without a tool call, when a call suspends it, or at a limit. The loop reports
 # typed events to one sink, whose other end is the generator `run`, and never prints. Cancelling it leaves a valid,
 # saved history: unfinished calls are marked as cancelled. If no call of a message finished, the message is dropped, as
 # after a crash, and a resumed session asks again. A message that starts sub-agents is kept: its calls are made again,
-# and the sub-agents resume where they were (L6, L9). What returns `Ended | None` returns None if the session goes on.
+# and the sub-agents resume where they were (L6, L9). A function that returns `Ended | None` returns None if the session
+# continues.
 
 NUDGES: Final = 3
 """How often the model is asked to continue an empty or cut answer."""
 PAUSES: Final = 10
-"""How often a paused answer is resumed without a call or an end."""
+"""How many times in a row a paused answer is resumed."""
 
 CUT: Final = "Your answer was cut at the output limit. Go on from where it stops, in smaller pieces."
 CUT_CALL: Final = (
@@ -265,7 +266,7 @@ def run(session: Session) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
 
 
 async def drive(session: Session, emit: Sink) -> Ended:
-    """Drive a session until it rests, and return why it rests. `emit` takes what happens meanwhile.
+    """Drive a session until it rests, and return why it rests. `emit` receives each event.
 
     A finished session rests at once on its last answer: the model is not asked again.
     """
@@ -283,7 +284,7 @@ async def drive(session: Session, emit: Sink) -> Ended:
 
 
 async def _step(session: Session, unproductive: Counter[str], emit: Sink) -> Ended | None:
-    """Make one request and act on its answer. Ends at a limit or an alarm, too."""
+    """Make one request and act on its answer. Returns Ended if the session rests, reached a limit, or met a canary."""
     if session.resources.alarm.is_triggered:
         return Ended(session.agent, End.FAILED, str(CanaryShown()))
     if finished := end_if_finished(session):
@@ -359,7 +360,7 @@ async def _run_tools(session: Session, completed: AnswerCompleted, eager: EagerC
 
 
 async def _additions(session: Session, prepared: Sequence[dispatch.PreparedCall]) -> list[Json]:
-    """Return what follows the results of calls: reminders, and what people added in the meantime (T7, L4a)."""
+    """Return the text blocks after the results of calls: reminders, and what people added meanwhile (T7, L4a)."""
     ready = [call for call in prepared if isinstance(call, dispatch.ReadyCall)]
     reminders = await due_reminders(session, [call.tool.kind(call.tool_input) for call in ready])
     reminders += await due_memory(session, [call.tool_input for call in ready])

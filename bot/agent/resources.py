@@ -34,10 +34,10 @@ from bot.ports import (
     Workspace,
 )
 
-# --- Watches which paths a session of approved work touches that its plan does not name (K5) --------------------------
-# Rules: the result of the call that touched such a path says so, once per path, and the session may continue. The
-# publisher decides by the finished tree what is published. A command's paths are those that git reports as changed
-# after it.
+# --- Paths outside the approved plan (K5) -----------------------------------------------------------------------------
+# Rules: if a call of approved work touches a path that the plan does not name, its result says so, once per path, and
+# the session may continue. The publisher decides by the finished tree what is published. A command's paths are those
+# that git reports as changed after it.
 
 NOTE: Final = "outside"
 """Kind of the transcript note with the paths that were reported to its session."""
@@ -70,7 +70,7 @@ class ScopeWatch:
         return self._add(paths)
 
     def for_subagent(self) -> "ScopeWatch":
-        """Return a watch that starts with the paths reported here."""
+        """Return a watch for a sub-agent, which starts with the paths reported so far."""
         return ScopeWatch(self.reaches, set(self.reported))
 
     def recall(self, lines: Iterable[Line]) -> None:
@@ -102,20 +102,20 @@ async def _changed_paths(host: Toolhost) -> list[str]:
     return [path.strip('"') for path in paths]
 
 
-# --- Which network hosts a session reached or was refused, with equal decisions counted in one row --------------------
+# --- Network hosts that a session reached or was refused --------------------------------------------------------------
 
 MOST: Final = 50
-"""How many kinds of decisions get a row. Decisions of further kinds are only counted."""
+"""Most distinct decisions that get a row. Further ones are only counted, in `beyond`."""
 
 
 @dataclass(slots=True)
 class NetworkLog:
-    """Decisions of one session that are not recorded yet, oldest first."""
+    """Decisions of one session that are not recorded yet, oldest first. Equal decisions share one row."""
 
     rows: Counter[NetworkDecision] = field(default_factory=Counter)
     beyond: int = 0
     new: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set by the first decision of each kind."""
+    """Set by the first of equal decisions."""
     _kinds: set[NetworkDecision] = field(default_factory=set)
 
     def record(self, decision: NetworkDecision) -> None:
@@ -140,7 +140,7 @@ def network_rows(rows: Counter[NetworkDecision], beyond: int) -> list[Json]:
     return counted + ([{"beyond": beyond}] if beyond else [])
 
 
-# --- What one session and its sub-agents read of the repository on GitHub, and how much they may read (K8) ------------
+# --- What a session reads of the repository on GitHub (K8) ------------------------------------------------------------
 
 GITHUB_READ: Final = "GitHubRead"
 CALLS: Final = 60
@@ -182,7 +182,7 @@ class RepositoryReads:
 
     reader: RepositoryReader
     strangers: bool = False
-    """Whether the agent may read words of people who may not ask. Approved work may not: they would cross the gate."""
+    """Whether the agent may read words of people who may not ask. Approved work may not: nobody approved them."""
     used: ReadUsage = field(default_factory=ReadUsage)
     """Shared by a session and its sub-agents."""
 
@@ -203,14 +203,14 @@ class SessionPlace:
     network: Network = NO_NETWORK
     """Network of the toolhost, and of sub-agents that write."""
     rehearsal: Rehearsal | None = None
-    """Runs the commands that may run while planning; None where none does."""
+    """Runs the commands that may run while planning; None if no command may."""
     scope: ScopeWatch | None = None
     """Watches the paths of approved work (K5); None while planning."""
     network_log: NetworkLog = field(default_factory=NetworkLog)
     """Network hosts that the session reaches, or is refused."""
 
 
-# --- What every request of a session sends unchanged, and how a saved session gets it back (M1, L9) -------------------
+# --- The unchanged part of every request (M1, L9) ---------------------------------------------------------------------
 
 ASIDE = "aside"
 """Kind of the note that records the cost of an answer outside the conversation. Another model may have given it."""
@@ -279,7 +279,7 @@ class SessionResources:
     repository: RepositoryReader | None = None
     """None if the thread is not on GitHub."""
     compact_at: int = 250_000
-    """Tokens from which older history is summarized; in a small window earlier (C1)."""
+    """Size of a context, in tokens, at which older history is summarized; less in a small window (C1)."""
     emit: Callable[[AgentEvent], None] = lambda _: None
     """Receives the events that no session yields."""
     eager: bool = True
@@ -290,16 +290,16 @@ class SessionResources:
     """The budget that other threads spend from as well."""
 
     def most_context(self, window: int) -> float:
-        """Return the size of a context, in tokens, from which older history is summarized in a window of that size."""
+        """Return the context size, in tokens, at which older history is summarized for a model with this window."""
         return min(MOST_OF_WINDOW * window, self.compact_at)
 
 
-# --- Where one session writes: its transcript, the ledger that it shares with its thread, and the thread's listener
+# --- The log of one session -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class SessionLog:
-    """Writes down what a session did and what it cost."""
+    """Records what a session did and what it cost: in its transcript, the thread's ledger, and the thread's `emit`."""
 
     id: SessionId
     agent: AgentId

@@ -38,7 +38,7 @@ ASKED = "asked"
 DROPPED = "dropped"
 """Kind of the note that records a complete answer that was not kept."""
 UNTRUSTED = "untrusted"
-"""Kind of the note that the session reads words of people who may not ask."""
+"""Kind of the note that records that the session read words of people who may not ask."""
 _ENDS = frozenset({"end_turn", "stop_sequence"})
 """Stop reasons of an answer that the model does not intend to continue."""
 NOT_RUN = "Not run: the session stopped at another call of the same message. Call it again if it is still needed."
@@ -63,7 +63,7 @@ class Session:
     is_finishing: bool = False
     """Whether people asked it to finish early, with the work done so far."""
     peak: int = 0
-    """Largest context since the last compaction."""
+    """Largest context since the last compaction, in tokens."""
     is_full: bool = False
     """Whether the service reported that the history does not fit."""
     futile_compactions: int = 0
@@ -80,7 +80,7 @@ class Session:
     _noted: dict[str, str] = field(default_factory=dict)
     """File stamps that the transcript already contains."""
     _noted_untrusted: bool = False
-    """Whether its own transcript says that strangers' words were read: another process has no other."""
+    """Whether its transcript records that strangers' words were read. A later process has no other record."""
 
     @property
     def id(self) -> SessionId:
@@ -286,7 +286,7 @@ class Session:
         self.resources.ledger.add(self.agent, body.get("model", self.prefix.model), usage, body.get("cost_usd"))
 
     def _pending_results(self, result: Json) -> list[Json]:
-        """Return the results of all pending calls: `result` for its own, and for the others that they were not run."""
+        """Return a result for every pending call: `result` for its own call, and NOT_RUN for the others."""
         calls = [call["id"] for call in pending_calls(self.history)]
         own = result["tool_use_id"]
         return [result if call == own else result_block(call, NOT_RUN, is_error=True) for call in calls]
@@ -322,7 +322,7 @@ class Session:
 
 
 def result_block(call: str, text: str, *, is_error: bool = False, blocks: Sequence[Json] = ()) -> Json:
-    """Make a tool_result block. An error always carries text, as the API requires."""
+    """Return a tool_result block. An error always carries text, as the API requires."""
     content: Any = text or ("failed without a message" if is_error else "(no output)")
     if blocks:
         content = [{"type": "text", "text": content}, *blocks]

@@ -15,9 +15,9 @@ from bot.core.names import AgentId, SessionId, ToolUseId
 from bot.core.transcript import Json
 from bot.ports import AnswerStarted, Usage
 
-# --- Iterates over what work reports, and bounds how long a source may take -------------------------------------------
-# Ending the iteration ends the work. A deadline hits the source, and never the code that consumes it, as a deadline
-# around a `yield` would.
+# --- Iterates over reported events, within time limits ----------------------------------------------------------------
+# Ending the iteration ends the work. A deadline ends the source while a value is awaited. A deadline around a `yield`
+# would also interrupt the code that consumes the values.
 
 Item = TypeVar("Item")
 Last = TypeVar("Last")
@@ -26,10 +26,10 @@ Last = TypeVar("Last")
 async def iterate_events(
     work: Callable[[Callable[[Item], Awaitable[None]]], Coroutine[Any, Any, Last]],
 ) -> AsyncGenerator[Item | Last, None]:
-    """Do work that reports to a sink. Yield what it reports, and its result at the end.
+    """Run `work` with a sink. Yield each value that it reports, and at last its result. Raises its error.
 
-    A report returns once the consumer asks for the next one, so nothing runs ahead of the consumer, and what ends the
-    work never ends the consumer. Closing the generator cancels the work, and waits until it has ended.
+    The sink returns once the consumer asks for the next value, so the work never runs ahead of the consumer. A timeout
+    inside the work never interrupts the consumer. Closing the generator cancels the work, and waits until it has ended.
     """
     reports: asyncio.Queue[tuple[Item, asyncio.Event] | None] = asyncio.Queue()
 
@@ -54,9 +54,10 @@ async def iterate_events(
 async def iterate_within(
     source: AsyncGenerator[Item], seconds: float, *, idle: float = math.inf, first: float | None = None
 ) -> AsyncGenerator[Item, None]:
-    """Yield a source's values. Raises TimeoutError inside the source when it runs longer than `seconds`.
+    """Yield the values of `source`. Cancels the source and raises TimeoutError if it takes more than `seconds`.
 
-    Raises it as well when no value comes for `idle` seconds. The first value may take `first` seconds.
+    Does so as well if no value comes for `idle` seconds, or for `first` seconds before the first value. The
+    consumer's own time does not count as idle.
     """
     now = asyncio.get_running_loop().time
     deadline = now() + seconds
@@ -72,8 +73,9 @@ async def iterate_within(
             patience = now() + idle
 
 
-# --- Typed events of a session while it runs, and the sink that takes them. Nothing is printed here (L1) --------------
-# `at` is when something happened. What happens in a call that starts while the answer streams is shown later.
+# --- Typed events of a session (L1) -----------------------------------------------------------------------------------
+# `at` is the time at which something happened. A call that starts while its answer streams reports its events later
+# than they happened.
 
 
 class End(StrEnum):
@@ -108,7 +110,6 @@ class RequestStarted:
     agent: AgentId
     step: int
     model: str = ""
-    """Id of the model that is asked."""
     at: datetime | None = field(default=None, compare=False)
 
 
@@ -129,7 +130,6 @@ class AnswerArrived:
     usage: Usage
     cost_usd: float | None
     model: str = ""
-    """Id of the model that answered."""
     at: datetime | None = field(default=None, compare=False)
 
 
@@ -216,7 +216,7 @@ class TodosChanged:
     agent: AgentId
     todos: tuple[tuple[str, str], ...]
     doing: str = ""
-    """What the item in progress is called while it is under way; "" for its content."""
+    """Name of the item in progress while it is under way; "" if its content is the name."""
 
     @property
     def shown(self) -> tuple[tuple[str, str], ...]:
@@ -295,7 +295,7 @@ AgentEvent: TypeAlias = (
 )
 
 Sink: TypeAlias = Callable[[AgentEvent | AnswerStarted], Awaitable[None]]
-"""Takes what happens in a session, one event after the other, and returns once an event is handled.
+"""Receives the events of a session one by one, and returns once an event is handled.
 
 AnswerStarted is for prefix sharing (M4).
 """

@@ -25,9 +25,9 @@ from bot.core.markdown.elements import shorten_line
 from bot.core.transcript import Json, all_messages, result_text, text_of, tool_calls
 from bot.ports import Abilities, AnswerCompleted, Notice
 
-# --- What a compacted session gets back after its summary, and a summary that needs no model (C1, C3) -----------------
-# Both follow from the stored transcript, the tools' state, and the checkout, so that a resumed session gets the same.
-# Text from others is data and is escaped; what people said stays verbatim.
+# --- What follows a summary; a summary without a model (C1, C3) -------------------------------------------------------
+# Both are made from the stored transcript, the tools' state, and the checkout, so that a resumed session gets the same
+# text. Text from others is data and is escaped; what people said stays verbatim.
 
 FILES: Final = 5
 FILE_SHARE: Final = 0.01
@@ -177,7 +177,7 @@ def _text(text: str) -> Json:
     return {"type": "text", "text": text}
 
 
-# --- Replaces older history by a summary when the context is nearly full (C1, C3, C4) ---------------------------------
+# --- Replaces older history by a summary (C1, C3, C4) -----------------------------------------------------------------
 # Three back-ends can make the summary, tried in this order:
 # 1. If the model supports it, the service makes a signed one, in a block that becomes the first of the new history.
 # 2. A request on the same prefix asks the model for one. Its text begins a new history without old thinking.
@@ -213,7 +213,7 @@ class HistoryPart:
 
 
 def is_due(session: Session) -> bool:
-    """Return whether the next request needs room first (C1), by the last usage and an estimate of what came since."""
+    """Return whether the next request needs room first (C1), by the last usage and an estimate of later messages."""
     if session.is_full:
         return True
     window = session.resources.model.abilities(session.prefix.model).window
@@ -256,9 +256,10 @@ async def _summarize(session: Session, part: HistoryPart, older: Sequence[Json],
 
 
 async def _by_service(session: Session, part: HistoryPart, emit: Sink) -> list[Json] | None:
-    """Let the service summarize. Its signed block replaces the head, so that the kept turns may keep their thinking.
+    """Return a history that begins with the service's signed summary, or None if the service makes none.
 
-    It does so only after an answered turn, because text follows its block.
+    The signed block replaces the head, and the kept turns keep their thinking. The service is asked only if the kept
+    turns end with a user message, because the restored text follows them.
     """
     if not part.abilities.summarizes or part.kept[-1]["role"] != "user":
         return None
@@ -269,7 +270,7 @@ async def _by_service(session: Session, part: HistoryPart, emit: Sink) -> list[J
 
 
 async def _by_model(session: Session, part: HistoryPart, emit: Sink) -> list[Json] | None:
-    """Let the model summarize in a separate request, which reads the cache of the one before."""
+    """Return a history that begins with the model's summary, or None. The request reads the last one's cache."""
     question = {"role": "user", "content": [{"type": "text", "text": prompt_text("compact").strip()}]}
     answer = await _request_summary(session, [*part.head, question], emit)
     if answer is None or tool_calls(answer.message):

@@ -46,7 +46,7 @@ def messages_since_answer(history: Sequence[Json]) -> Sequence[Json]:
 def cut_point(history: Sequence[Json], room: int) -> int | None:
     """Return the index where the kept turns begin: the last turn, and those before it that fit into `room` tokens.
 
-    Returns None if no turn has begun after something that could be summarized.
+    Returns None if no assistant message follows a user message.
     """
     starts = [
         index
@@ -62,7 +62,7 @@ def cut_point(history: Sequence[Json], room: int) -> int | None:
 
 
 def summary_block(summary: str) -> Json:
-    """Return the block with the summary of everything that it replaces, for the model."""
+    """Return a text block that gives the model the summary of the history that it replaces."""
     quoted = escape_harness_markup(summary.strip()[:LONGEST_SUMMARY])
     text = f"Summary of the conversation so far, which is not sent any more:\n{quoted}"
     return {"type": "text", "text": text}
@@ -79,12 +79,12 @@ def images(messages: Iterable[Json]) -> Iterator[Json]:
 
 
 def picture_digest(image: Json) -> str:
-    """Return the digest of a picture's content, wherever it stands."""
+    """Return a digest of a picture's content. Its place in the history does not matter."""
     return hashlib.sha256(encode_json(image["source"])).hexdigest()[:16]
 
 
 def without_pictures(message: Json, digests: Collection[str]) -> Json:
-    """Return a message with a note in place of each picture with one of these digests. The same object without one."""
+    """Return a message with a note for each picture that has one of these digests; the same object if none has."""
     if isinstance(message["content"], str) or not any(picture_digest(image) in digests for image in images([message])):
         return message
     return {**message, "content": [_without_pictures(block, digests) for block in message["content"]]}
@@ -122,7 +122,7 @@ def cut_to_fit(turns: Sequence[Json], room: int) -> list[Json]:
 
 
 def without_thinking(message: Json) -> Json:
-    """Return a message without thinking, which is bound to what came before. The same object if it has none."""
+    """Return a message without thinking, which is bound to what came before; the same object if it has none."""
     content = message["content"]
     blocks = content if isinstance(content, str) else [block for block in content if block.get("type") not in THINKING]
     return message if len(blocks) == len(content) else {**message, "content": blocks}

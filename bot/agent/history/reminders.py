@@ -1,7 +1,7 @@
 """Reminders that depend on the tools' state: appended after results, where they stay (T7).
 
-Rules: reminders follow from the history and the disk, so that a resumed session gives the same ones; no state of things
-is reported twice.
+Rules: reminders are computed from the history and the disk, so that a resumed session gives the same ones; no state is
+reported twice.
 """
 
 from collections.abc import Sequence
@@ -39,9 +39,9 @@ async def due_reminders(session: Session, kinds: Sequence[CallKind]) -> list[str
 
 
 async def due_memory(session: Session, calls: Sequence[ToolInput]) -> list[str]:
-    """Return the project memory of the folders whose files these calls read or edited, unless it was given (K10).
+    """Return the project memory of the folders whose files these calls read or edited (K10).
 
-    What was given is looked up in the history: a resumed session gets it once, and a compacted one again.
+    Memory that the history has is left out. So a resumed session gets it once, and a compacted one again.
     """
     context = session.context
     if context.memory is None:
@@ -73,7 +73,7 @@ def _reminders(history: Sequence[Json]) -> list[str]:
 
 
 def _about_todos(session: Session) -> list[str]:
-    """Return a reminder of the todo list if it was not written for long. In plan mode there is no work to list yet."""
+    """Return a reminder of an empty or old todo list. In plan mode there is none, since there is no work to list."""
     if "TodoWrite" not in session.tools or session.context.mode is Mode.PLAN:
         return []
     text = OLD if session.context.todos else EMPTY
@@ -82,7 +82,7 @@ def _about_todos(session: Session) -> list[str]:
 
 
 def _has_old_list(history: Sequence[Json]) -> bool:
-    """Return whether none of the last answers wrote the list, and no reminder of it came between them."""
+    """Return whether the last QUIET answers did not write the list, and no reminder of it came between them."""
     answers = 0
     for message in reversed(history):
         if message["role"] == "assistant":

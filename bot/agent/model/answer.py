@@ -1,4 +1,4 @@
-"""Assembles one streamed answer, byte for byte as the API meant it (L3, L9, M7).
+"""Assembles one streamed answer, and changes nothing that the API sent (L3, L9, M7).
 
 Works on the raw server-sent events, so that unknown block types, unknown fields and key order survive. Source:
 https://platform.claude.com/docs/en/build-with-claude/streaming
@@ -62,7 +62,7 @@ class StreamedAnswer:
 
     @reading()
     def feed(self, event: Json) -> AnswerStarted | CallReceived | Delta | None:
-        """Process one event and return what a session may know of it. Raises MalformedAnswer for an invalid one."""
+        """Process one event, and return what to pass on to the session. Raises MalformedAnswer for an invalid event."""
         match event.get("type"):
             case "message_start":
                 message = event["message"]
@@ -80,7 +80,7 @@ class StreamedAnswer:
                 self._close(event["index"])
                 return self._call(event["index"])
             case "message_delta":
-                self.stop_reason = event["delta"].get("stop_reason") or self.stop_reason  # there may be several
+                self.stop_reason = event["delta"].get("stop_reason") or self.stop_reason  # it may come again
                 self.why = refusal(event["delta"].get("stop_details")) or self.why
                 used = event.get("usage") or {}
                 self.usage.update({key: value for key, value in used.items() if value is not None})
@@ -118,7 +118,7 @@ class StreamedAnswer:
         if kind == "citations_delta":
             self.blocks[index]["citations"] = [*(self.blocks[index].get("citations") or []), delta["citation"]]
             return None
-        if kind == "compaction_delta":  # it replaces; the library does the same
+        if kind == "compaction_delta":  # replaces these fields, as in the library
             self.blocks[index] |= {key: value for key, value in delta.items() if key in _SUMMARY_KEYS}
             return None
         key = _DELTA_KEYS.get(kind)
@@ -183,7 +183,7 @@ def assistant_message(blocks: Any) -> Json:
 
 
 def refusal(details: Any) -> str:
-    """Return the service's explanation of a refusal in one line, as far as there is one; none of it is trusted."""
+    """Return the service's explanation of a refusal as one line of untrusted text, or ""."""
     parts = [details.get(name) for name in ("category", "explanation")] if isinstance(details, dict) else []
     return shorten_line(
         with_visible_codepoints(": ".join(text for text in parts if isinstance(text, str) and text)), LONGEST_WHY
@@ -193,7 +193,7 @@ def refusal(details: Any) -> str:
 def usage_of(raw: Json) -> Usage:
     """Return a response's usage; missing or null fields count as 0.
 
-    If the service summarized, the top-level counts leave that out, so the iterations are added up.
+    If the service summarized, the top-level counts leave out the summary, so the counts of all iterations are added.
     """
     iterations = raw.get("iterations") or []
     if any(iteration.get("type") == "compaction" for iteration in iterations):

@@ -1,8 +1,8 @@
 """AnthropicModel: the Model port over the anthropic library, with our own retries (M7-M9, L4).
 
 The library runs with max_retries=0: it would honor any Retry-After without a cap, and never retries a stream that
-breaks in the middle. An answer counts only after message_stop. A broken one is dropped whole and requested again, the
-first time without streaming.
+breaks in the middle. An answer counts only after message_stop. A broken answer is dropped whole and requested again,
+the first time without streaming.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ from bot.ports import Abilities, AnswerCompleted, AnswerStarted, Clock, ModelEve
 _log: Final = logging.getLogger(__name__)
 
 NON_STREAMING_CAP: Final = 21_333
-"""Above this the library refuses a request that does not stream."""
+"""Most output tokens for which the library accepts a request that does not stream."""
 DESCRIBING_SECONDS: Final = 5.0
 """Seconds that the server may take to describe a model; after that the request is sent without the description."""
 CLOSING_SECONDS: Final = 0.5
@@ -105,7 +105,7 @@ class AnthropicModel:
         self._connection = self.connection or direct
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Yield one answer as it arrives; see the port. A Notice voids what was shown of the answer before it."""
+        """Yield one answer as it arrives (see `bot.ports.Model`). A Notice voids the part that came before it."""
         tries = _Tries(request, await self._load_spec(request.model), streaming=request.streams)
         while True:
             answer, call = StreamedAnswer(), self._call(tries)
@@ -148,9 +148,10 @@ class AnthropicModel:
         return without_features(self.specs.get(spec.id, spec), self.missing)
 
     async def _load_spec(self, name: str) -> ModelSpec:
-        """Return the spec of a model, as the service reports it if it does; the service is asked once (M12).
+        """Return the spec of a model, updated by the service's description, which is requested once (M12).
 
-        Concurrent callers wait: a session that started with the table would change its tools at its second request.
+        Without a description, the built-in table stands. Concurrent callers wait: a session that started with the table
+        would change its tools at its second request.
         """
         async with self._telling:
             spec = self.spec(name)
@@ -191,7 +192,7 @@ class AnthropicModel:
         return OutgoingCall(fields, tuple(betas.split(",")) if betas else (), tries.request)
 
     def _adapt(self, tries: "_Tries", call: OutgoingCall, failure: CallFailure) -> Notice | None:
-        """Change a refused call so that it does without what was refused; None if that is not possible."""
+        """Leave what the service refused out of the next call, and return a Notice; None if that is not possible."""
         tries.wait = None
         before, sent = call.request.view, call.fields["messages"]
         if view := view_without_refused(failure, before, sent, drops=tries.spec.drops):

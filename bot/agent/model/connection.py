@@ -28,10 +28,11 @@ from bot.ports import ModelRequest
 if TYPE_CHECKING:
     from anthropic import WorkloadIdentityCredentials, WorkloadIdentityError
 
-# --- Imports the vendor's library without the modules that no request needs -------------------------------------------
+# --- Imports only the parts of the library that requests need ---------------------------------------------------------
 # `import anthropic` loads 2,600 modules of types, of which a client uses about 500. That takes 0.7 s of CPU and 40 MB
-# in every process that asks a model. Here the library's packages of re-exports load what is asked of them, when it is
-# asked (as by https://peps.python.org/pep-0562/). Every public name stays importable. Only ANTHROPIC_LOG has no effect.
+# in every process that asks a model. Here, packages of the library that only re-export names load each name when it is
+# first used (as in https://peps.python.org/pep-0562/). Every public name stays importable. The environment variable
+# ANTHROPIC_LOG has no effect.
 
 LIBRARY: Final = "anthropic"
 _LAZY: Final = re.compile(rf"{LIBRARY}(\.types(\..*)?)?")
@@ -73,7 +74,7 @@ class _Loader(Loader):
 
 
 class _Package(ModuleType):
-    """A package that imports a name when it is asked for it."""
+    """A package that imports each name when it is first used."""
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__") and name not in self.__dict__.get("_homes", ()):
@@ -91,16 +92,17 @@ class _Package(ModuleType):
         return import_module(full) if PathFinder.find_spec(full, self.__path__) else None
 
     def _find_in_stars(self, name: str) -> object:
-        for star in self.__dict__["_stars"] if not name.startswith("_") else ():  # which a star never imports
+        for star in self.__dict__["_stars"] if not name.startswith("_") else ():  # no star imports a private name
             module = import_module(star, self.__name__)
             if hasattr(module, name):
                 return getattr(module, name)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
 
-# --- Workload identity: a job or a service proves its identity and gets a token for the model, without any API key ----
+# --- Workload identity: access to the model without an API key --------------------------------------------------------
 # GitHub's proof lasts minutes and Anthropic's token ten, so a fresh proof is fetched for every token. The library
-# requests one before the previous token expires (anthropic.WorkloadIdentityCredentials, measured with anthropic 2.12).
+# requests a new token before the previous one expires (anthropic.WorkloadIdentityCredentials, measured with anthropic
+# 2.12).
 
 AUDIENCE: Final = "https://api.anthropic.com"
 TIMEOUT: Final = 30.0
@@ -113,7 +115,7 @@ _CURE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class WorkloadIdentity:
-    """The identity to use for the model, and the source of its proof; the secret is a function."""
+    """The identity to use for the model, and the source of its proof. A function reads the secret."""
 
     rule_id: str
     organization_id: str
@@ -137,7 +139,7 @@ class WorkloadIdentity:
         )
 
     def proof(self) -> str:
-        """Return a proof that is meant only for Anthropic, from GitHub or as it is stored locally; blocks.
+        """Return the proof of identity: from GitHub, valid for Anthropic alone, or as stored locally. Blocks.
 
         Raises WorkloadIdentityError. https://docs.github.com/en/actions/reference/security/oidc
         """
@@ -171,7 +173,7 @@ def identity_failure(error: "WorkloadIdentityError") -> CallFailure:
     return CallFailure(str(error), failure.retryable, status=failure.status, fix=_CURE)
 
 
-# --- Connection: the only path by which requests reach a server through the vendor's library (M7, M9) -----------------
+# --- Sends requests through the vendor's library (M7, M9) -------------------------------------------------------------
 # Anthropic's own client, and the library's clients that keep its paths (AnthropicAWS, Mantle, Foundry, Google Cloud),
 # send the bytes that they are given: request N is a prefix of request N+1, and messages go out as they were stored
 # (M3). The clients of Bedrock's InvokeModel and of Vertex rewrite the body, so they get a dictionary and serialize it;
@@ -211,7 +213,7 @@ class OutgoingCall:
 
 @dataclass(slots=True)
 class Connection:
-    """Sends calls through one client of the library, which is imported and made on first use."""
+    """Sends calls through one client. The library is imported, and the client made, on first use."""
 
     connect: "Callable[[], Client]"
     rewrites: bool = False
@@ -317,7 +319,7 @@ def direct_connection(
 
 @cache
 def trusted_authorities() -> "SSLContext":
-    """Return the certificate authorities that clients trust, which this process loads once, in about 20 ms."""
+    """Return the certificate authorities that clients trust. A process loads them once, which takes about 20 ms."""
     import httpx2
 
     return httpx2.create_ssl_context()
@@ -336,7 +338,7 @@ def _options(betas: tuple[str, ...]) -> "RequestOptions":
 
 @contextmanager
 def report_silence(seconds: float, say: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    """Call `say` once for each silence of that length. Yields a function to call whenever something arrives."""
+    """Call `say` once for each silence of `seconds`. Yields a function to call whenever something arrives."""
     loop = asyncio.get_running_loop()
     last_arrival, is_reported = loop.time(), False
     timer: asyncio.TimerHandle

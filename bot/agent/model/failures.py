@@ -1,6 +1,4 @@
-"""What a failed model call means: try again, do without a feature or a block, give up on the model, or stop (M6, M9,
-L4).
-"""
+"""What a failed model call means: try again, leave something out, change the model, or stop (L4, M6, M9)."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,7 +15,7 @@ from bot.core.markdown.elements import shorten_line
 from bot.core.transcript import THINKING, Json
 from bot.ports import Replay
 
-# --- Classifies a failed model call: try again, give up on the model, or stop (M9, L4) --------------------------------
+# --- Classifies a failed model call (M9, L4) --------------------------------------------------------------------------
 # The library's classes are not enough: an error event after a 200 arrives as a plain APIStatusError with status 200,
 # whose `type` holds the actual error, and a stall or a cut connection arrives as the transport's own error
 # (https://platform.claude.com/docs/en/api/errors; measured with anthropic 2.12).
@@ -25,13 +23,14 @@ from bot.ports import Replay
 LONGEST_WAIT = 60.0
 """The longest wait, in seconds, before the next try, whatever the server asks for."""
 RAMP_LIMIT = "ramp_limit_exceeded"
-"""The error code of a 429 if usage grew faster than the account allows. Worth a wait only for as long as the server
-names, in the library's class RampLimitExceededError.
+"""The error code of a 429 if usage grew faster than the account allows (the library's RampLimitExceededError).
+
+The call is tried again only if the server names a wait of at most LONGEST_WAIT.
 """
 _RAMP_CURE = "wait before asking again, work on fewer threads at once, or ask Anthropic for a higher ramp limit"
 _NO_RETRY = "the server says not to retry"
 LONGEST = 500
-"""Characters of an error that users see: proxies between here and the model answer with whole pages."""
+"""Most characters of an error that users see: a proxy on the way to the model may answer with a whole page."""
 RETRYABLE_STATUS = frozenset({408, 409, 429})
 _TOO_LONG = re.compile(
     r"too long|prompt exceeds max length|input.*exceeds the maximum number of tokens"
@@ -71,7 +70,7 @@ class CallFailure:
 
     @property
     def broke_off(self) -> bool:
-        """Whether the stream or an event in it caused the failure: a plain request may work at once (M8).
+        """Whether the stream or an event in it caused the failure, so that a request without streaming may work (M8).
 
         An overloaded model is given time in either case.
         """
@@ -92,7 +91,7 @@ class CallFailure:
 
     @property
     def place(self) -> tuple[int, ...]:
-        """The block of the history that a refusal points at: its message, its index, its index inside a result."""
+        """Indexes of the block that a refusal names: message, block, and block inside a result; () if it names none."""
         place = _PLACE.search(self.text)
         return tuple(int(index) for index in place.groups() if index is not None) if place else ()
 
@@ -120,7 +119,7 @@ def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -
     after, ramp = _seconds(headers), RAMP_LIMIT in text
     text = shorten_line(text, LONGEST)
     if status < 400:
-        status = 400 if kind == "invalid_request_error" else status  # in a stream, it means the same
+        status = 400 if kind == "invalid_request_error" else status  # this error in a stream means the same as a 400
         return CallFailure(text, kind in _RETRYABLE_TYPES, kind in _OVERLOADED, after, status)
     fix = _RAMP_CURE if ramp else ""
     capped = status == 429 and after is None and "spend" in text.lower()
@@ -144,11 +143,12 @@ def _seconds(headers: dict[str, str]) -> float | None:
     return None
 
 
-# --- Features that a request can do without: what a compatible server or a proxy refuses is not sent again (M6, M12)
-# Rules: a 400 or 422 removes a feature if it names a beta or `context_management`, or reports an unknown field that the
-# feature uses. Each feature is removed once per endpoint, so a request is repeated only a few times. A refusal that
-# says the model lacks an ability removes it for that model. What the operator adds to each request
-# (PLANGATE_EXTRA_BODY) is never removed.
+# --- Features that a server refuses are not sent again (M6, M12) ------------------------------------------------------
+# A compatible server or a proxy may refuse a feature that a request can do without. Rules: a 400 or 422 removes a
+# feature if it names a beta or `context_management`, or reports an unknown field that the feature uses. Each feature is
+# removed once per endpoint, so a request is repeated only a few times. A refusal that says that the model lacks an
+# ability removes the ability for that model. What the operator adds to each request (PLANGATE_EXTRA_BODY) is never
+# removed.
 
 _UNKNOWN: Final = re.compile(
     r"extra inputs|extra_forbidden|additional propert"
@@ -190,7 +190,7 @@ FEATURES: Final = (
 
 
 def refused_features(failure: CallFailure, fields: Mapping[str, Any], betas: Collection[str]) -> tuple[Feature, ...]:
-    """Return the features of a request that its refusal is about; none if it is about something else."""
+    """Return the features of a request that the service refused; () if it refused something else."""
     if not failure.is_lasting or failure.place:
         return ()
     refused = tuple(feature for feature in FEATURES if feature.beta in betas and feature.beta in failure.text)
@@ -207,8 +207,9 @@ def refused_features(failure: CallFailure, fields: Mapping[str, Any], betas: Col
 
 
 def unsupported_abilities(failure: CallFailure, fields: Mapping[str, Any]) -> tuple[Feature, ...]:
-    """Return the narrowest ability, and of several the first, that a refusal says the model lacks; none if the request
-    does not use it.
+    """Return the ability of a request that a refusal says the model lacks; () if there is none.
+
+    If the refusal names several, only the narrowest is returned, and of equally narrow ones the first that it names.
     """
     if not failure.is_lasting or failure.place or not _UNSUPPORTED.search(failure.text):
         return ()
@@ -238,10 +239,11 @@ def _names(text: str, term: str) -> bool:
     return re.search(rf"{prefix}{re.escape(term)}(?!\w)", text) is not None
 
 
-# --- How to send a history again of which the service refuses one block for good (L9, M3, M9) -------------------------
-# A refusal is read by what it points at (`messages.N.content.M`) and by the type of block that it names, never by its
-# sentence: thinking is left out, a picture becomes a note. A view only ever leaves out more, so a refusal is final if
-# nothing that it could be about is left.
+# --- Leaves out a block that the service refuses (L9, M3, M9) ---------------------------------------------------------
+# If the service refuses one block of a history for good, the history is sent again without it: thinking is left out,
+# and a picture becomes a note. The block is found by the position (`messages.N.content.M`) and the type of block that
+# the error names, never by its wording. Each view leaves out more than the one before, so a refusal is final if nothing
+# that it could be about is left.
 
 _THINKING: Final = re.compile(r"\b(?:redacted_)?thinking\b")
 _THINKING_BLOCK: Final = re.compile(rf"{_THINKING.pattern}\W{{1,2}}blocks?\b")
@@ -251,9 +253,9 @@ _PICTURE: Final = re.compile(r"\b(?:image|picture)s?\b", re.IGNORECASE)
 def view_without_refused(
     failure: CallFailure, view: HistoryView, sent: Sequence[Json], *, drops: bool
 ) -> HistoryView | None:
-    """Return the view that leaves out what a refusal is about; None if it is about something else, or nothing is left.
+    """Return the view that leaves out what the service refused; None if nothing can be left out.
 
-    `sent` are the messages as the service got them. `drops` says whether it can drop thinking by itself.
+    `sent` are the messages as the service got them. `drops` says whether the service can drop thinking by itself.
     """
     if not failure.is_lasting:
         return None
@@ -264,7 +266,7 @@ def view_without_refused(
         return replace(view, thinking=replay) if replay is not view.thinking else None
     if not (_PICTURE.search(failure.text) or any(block.get("type") == "image" for block in blocks)):
         return None
-    # The service often does not say which picture: then it is one of those that it has not accepted before.
+    # If the service does not say which picture it refuses, it is one that it has not accepted before.
     for messages in ([{"content": blocks}], messages_since_answer(sent), sent):
         if pictures := {picture_digest(image) for image in images(messages)}:
             return replace(view, left_out=view.left_out | pictures)

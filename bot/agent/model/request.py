@@ -11,9 +11,10 @@ from bot.core.exchange import CLEAR_AT, MOST_TOKENS
 from bot.core.transcript import Json, encode_json
 from bot.ports import Abilities, Model, ModelEvent, ModelRequest, Replay
 
-# --- The context fields of a request: summaries on demand, clearing of old results, and old thinking (C2, C3) ---------
+# --- Context fields of a request (C2, C3) -----------------------------------------------------------------------------
 # Summaries and clearing are betas: a request names them only if it uses them, so that servers without them still work.
-# https://platform.claude.com/docs/en/build-with-claude/compaction and .../context-editing
+# https://platform.claude.com/docs/en/build-with-claude/compaction
+# https://platform.claude.com/docs/en/build-with-claude/context-editing
 
 COMPACTION: Final = "compact-2026-09-04"
 CLEARING: Final = "context-management-2025-06-27"
@@ -40,7 +41,7 @@ def readable_messages(request: ModelRequest, spec: ModelSpec) -> Sequence[Json]:
     """Return a request's history as the model can read it; messages that need no change are the same objects.
 
     A model without signed summaries gets another model's summary as text. Thinking stays, since the service ignores
-    what a model cannot read, unless the request leaves all of it out. A picture that the service refused is a note.
+    what a model cannot read, unless the request leaves all of it out. A note replaces a picture that was refused.
     """
     messages = request.messages
     if not spec.summarizes and (block := _signed_summary(messages)) is not None:
@@ -68,7 +69,7 @@ def _clearing(trigger: int) -> dict[str, Any]:
     }
 
 
-# --- Builds a call from a ModelRequest and the project's choices: its parameters and its body (L4, M3, M4, M6, C2) ----
+# --- Parameters and body of a request (L4, M3, M4, M6) ----------------------------------------------------------------
 # Nothing that a model refuses is sent to it. Cache marks are set on an outgoing copy; stored messages never change.
 
 MARK: Final[Json] = {"type": "ephemeral"}
@@ -144,8 +145,9 @@ def _tools(tools: Sequence[Json], spec: ModelSpec) -> list[Json]:
 
 
 def _effort(request: ModelRequest, spec: ModelSpec) -> str:
-    """Return the effort: the project's, else that of the role. If the model does not accept it, the next lower one that
-    it accepts, or its lowest.
+    """Return the effort that the project chose, else that of the role.
+
+    If the model does not accept it, returns the next lower effort that it accepts, or its lowest.
     """
     effort = request.effort if request.effort and request.role in _CONFIGURABLE_ROLES else _EFFORT[request.role]
     accepted = [level for level in spec.efforts if EFFORTS.index(level) <= EFFORTS.index(effort)]
@@ -153,10 +155,10 @@ def _effort(request: ModelRequest, spec: ModelSpec) -> str:
 
 
 def with_cache_marks(messages: Sequence[Json]) -> list[Json]:
-    """Mark the environment block and the last two user turns, so the previous request's tail can be read from cache
-    (M4).
+    """Return messages with cache marks on the environment block and on the last two user turns (M4).
 
-    With the mark at the end of `system`, these are the four breakpoints that the API allows.
+    Each request can so read the tail of the previous one from the cache. With the mark at the end of `system`, these
+    are the four breakpoints that the API allows.
     """
     turns = [index for index, message in enumerate(messages) if message["role"] == "user"]
     marked = list(messages)
@@ -186,7 +188,7 @@ def _blocks(message: Json) -> list[Json]:
 
 
 def _thinking(spec: ModelSpec, request: ModelRequest, max_tokens: int) -> Json | None:
-    """Return the form of thinking. Summaries are requested, since text between tool calls now arrives as thinking.
+    """Return the `thinking` field, or None. Summaries are requested: text between tool calls now arrives as thinking.
 
     A model with a budget requires each turn that calls tools to begin with its thinking; if that is left out, thinking
     is off. https://platform.claude.com/docs/en/build-with-claude/extended-thinking

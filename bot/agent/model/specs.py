@@ -16,8 +16,10 @@ from bot.ports import Usage
 WINDOW: Final = 1_000_000
 OUTPUT: Final = 128_000
 UNKNOWN_WINDOW: Final = 128_000
-"""The window of a model that neither the table nor its server describes: most models on other servers of the API have
-at least this much. Too small a guess shortens a history early; too large a guess does so only after a refusal.
+"""The window of a model that neither the table nor its server describes.
+
+Most models on other servers of the API have at least this much. Too small a guess shortens a history early; too large a
+guess shortens it only after a refusal.
 """
 SEARCH_USD: Final = 0.01
 """The service's price of one web search, whatever the model."""
@@ -60,7 +62,6 @@ class ModelSpec:
     interleaves: bool = False
     """Whether it needs a beta to think between tool calls; with adaptive thinking it always does so."""
     reads_images: bool = True
-    """Whether it takes pictures."""
     drops: bool = False
     """Whether the service can drop thinking whose prefix has changed, instead of refusing the request."""
 

@@ -18,7 +18,7 @@ from bot.core.transcript import Json, pending_calls
 from bot.core.work import Checkout
 from bot.ports import Access, Toolhost, ToolOutput, Workspace
 
-# --- Plan mode: reads a submitted plan, and writes the results for its approval or rejection (P3, P5, P6) -------------
+# --- Reads a submitted plan, and answers its call (P3, P5, P6) --------------------------------------------------------
 
 EXIT_PLAN_MODE: Final = "exit_plan_mode"
 
@@ -82,7 +82,7 @@ def _finding_texts(findings: Iterable[TaskFinding]) -> Iterator[str]:
 
 
 def _operation(submitted: Json) -> Operation:
-    """Return an operation as the model submitted it: its comment inert and on its own lines, its label one line."""
+    """Return a submitted operation. The text of a comment is made inert; any other text becomes one line."""
     from bot.core.markdown.inert import inert_markdown
 
     kind, text = OperationKind(submitted["kind"]), submitted.get("text") or ""
@@ -119,10 +119,11 @@ def rejection_result() -> str:
     return "A person rejected your plan. Plan mode is still on: nothing may be changed."
 
 
-# --- Runs a command that the configuration allows while planning, on a throw-away copy of the checkout (P4a) ----------
+# --- Runs allowed commands on a throw-away copy (P4a) -----------------------------------------------------------------
 # Rules: the copy has a sandbox of its own, without network. It is removed with everything the command did, whatever the
-# outcome; a copy left by a killed process is swept with the forks. The checkout itself stays unchanged. Where the
-# configuration names set-up commands, they run once in a session, on a copy that all others are made from.
+# outcome; a copy that a killed process left is removed together with abandoned forks. The checkout itself stays
+# unchanged. If the configuration names set-up commands, they run once in a session, on a copy from which all others are
+# made.
 
 _SHOWN = 500
 _T = TypeVar("_T")
@@ -132,7 +133,7 @@ _T = TypeVar("_T")
 class PreparedCheckout:
     checkout: Checkout
     remark: str = ""
-    """Which set-up command failed, and how; "" where none did."""
+    """Which set-up command failed, and how; "" if none did."""
 
 
 @dataclass(slots=True)
@@ -144,13 +145,13 @@ class Rehearsal:
     setup: tuple[str, ...] = ()
     """Commands that make the checkout ready."""
     seconds: float = 600.0
-    """Time of one set-up command."""
+    """Time limit of one set-up command."""
     _preparing: "asyncio.Task[PreparedCheckout] | None" = field(default=None, init=False)
 
     async def run(self, arguments: Json) -> ToolOutput:
         """Run one Bash call on a new copy, and remove the copy afterward.
 
-        Set-up that takes longer than the call goes on, and a later call finds it done.
+        If the set-up takes longer than the call, it continues, and a later call uses the finished copy.
         """
         prepared = await self._prepare_once()
         copy = await self.workspace.fork(prepared.checkout, f"rehearsal-{secrets.token_hex(4)}")

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-# --- Tables of the programs that only read, and of their options that do more (S10), for `shell_policy` ---------------
+# --- Programs that only read, and options that do more (S10) ----------------------------------------------------------
 # Rules
-# - PURE programs only read whatever their arguments are, so their arguments may hold expansions. A command that plainly
-#   never ends is refused; the time limit ends the rest.
-# - CHECKED programs have options that write or run programs. Their judges see the arguments as the program gets them. A
-#   long option is matched from the shortest abbreviation that the program accepts.
+# - PURE programs only read, whatever their arguments are, so their arguments may hold expansions. A command that
+#   plainly never ends is refused; the time limit ends any other.
+# - CHECKED programs have options that write or run programs. A judge for each sees the arguments as the program gets
+#   them. A long option is matched from the shortest abbreviation that the program accepts.
 
 PURE: Final = frozenset(
     "ls cat head tail wc echo pwd cd which type true false stat basename dirname realpath readlink cut "
@@ -52,7 +52,7 @@ _GIT_REFUSED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 _GIT_SIGNATURE: Final = re.compile(r"%[-+ ]?G")
 """Commit format placeholders for which git runs gpg: git-log(1), PRETTY FORMATS."""
 _GIT_FIELD: Final = re.compile(r"(?<!contents:)signature")
-"""The same in ref formats and sort keys: git-for-each-ref(1), FIELD NAMES."""
+"""Fields of ref formats and sort keys for which git runs gpg: git-for-each-ref(1), FIELD NAMES."""
 _GIT_NEEDS_WORD: Final = frozenset({"stash", "worktree"})
 
 _SETS_VARIABLE: Final = re.compile(r"%[^%A-Za-z]*[hlqjztL]*n")
@@ -157,8 +157,7 @@ CHECKED: Final[Mapping[str, Callable[[list[str]], bool]]] = MappingProxyType(
 # Rules
 # - Every command of the line is judged, including those inside substitutions and subshells.
 # - A command is PURE (it only reads, whatever its arguments) or CHECKED (its arguments must be literal, since an
-#   expansion could smuggle in an option, and none may be an option that writes or executes). `shell_commands` lists
-#   both.
+#   expansion could smuggle in an option, and none may be an option that writes or executes).
 # - Assignments, functions, loops, here-documents, and redirections to anything but /dev/null are not read-only.
 # - Only plain numbers may be evaluated as arithmetic: bash runs substitutions found in the subscripts of variables.
 # - A line that the parser and bash split into words differently is not read-only: control characters (bash splits at

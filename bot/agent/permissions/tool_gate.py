@@ -32,10 +32,11 @@ def next_mode(mode: Mode, *, bypass_available: bool) -> Mode:
     return cycle[(cycle.index(mode) + 1) % len(cycle)] if mode in cycle else Mode.DEFAULT
 
 
-# --- Which paths a call names, and whether a rule's pattern matches them (P7) -----------------------------------------
+# --- The paths of a call, and rules about paths (P7) ------------------------------------------------------------------
 # Rules
 # - A rule for Read covers every tool that reads, and a rule for Edit every tool that writes.
-# - Patterns follow the same syntax as a plan's scope (core.paths): as in .gitignore, for any spelling of the path.
+# - Patterns follow the same syntax as a plan's scope (bot/core/paths.py): as in .gitignore, for any spelling of the
+#   path.
 # - A search of a folder is matched by the folder and by what it searches for there, not by every file below. A command
 #   is matched by the words that it spells out; a name that it computes is not seen. The sandbox is the boundary.
 
@@ -70,14 +71,14 @@ def relative_input(tool_input: Json, folder: str) -> Json:
 
 
 def covers_paths(pattern: str, tool: str, tool_input: Json) -> bool:
-    """Return whether a pattern covers all paths that a call names, as an allow rule requires; none lies outside."""
+    """Return whether a pattern covers all paths of a call, all inside the checkout, as an allow rule requires."""
     paths = list(_call_paths(tool, tool_input))
     inside = (normalized_path(path).partition("/")[0] != ".." and not path.startswith("/") for path in paths)
     return all(inside) and all(is_path_covered(path, pattern) for path in paths)
 
 
 def within_paths(globs: Sequence[str], tool: str, tool_input: Json) -> bool:
-    """Return whether a call stays within some globs. A folder does if a glob covers files directly in it."""
+    """Return whether one of the globs covers a call. It covers a folder if it covers the files directly in it."""
     if tool not in _OF_PATHS:
         return True
     folder = str(tool_input.get("path") or "")
@@ -115,7 +116,7 @@ def target_path(tool_input: Json) -> str:
 
 
 def _call_paths(tool: str, tool_input: Json) -> Iterator[str]:
-    """List the paths that a call names: its file or folder, and what it searches for in there."""
+    """Yield the paths that a call names: its file or folder, and what it searches for in the folder."""
     target = target_path(tool_input) or "."
     looked_for = [str(tool_input[key]) for key in _IN_FOLDER if tool_input.get(key)]
     if tool == "Grep":
@@ -139,11 +140,10 @@ def _relative(path: str, folder: str) -> str:
     return posixpath.relpath(full, folder) if full == folder or full.startswith(f"{folder}/") else full
 
 
-# --- The tool gate: may this call run, in this mode, under these rules? (P1, P4 layer 2, P7) --------------------------
+# --- The decision on a call (P1, P4 layer 2, P7) ----------------------------------------------------------------------
 # Order: deny rules, ask rules, the mode's decision, allow rules. If nothing matches, the call is denied. In plan mode
 # the mode's decision is final: deny and ask rules can narrow it, and no rule can widen it. `DECISIONS` holds the
-# decisions of all modes, and the table in the docs is generated from it. Above it is defined which paths a pattern
-# reaches.
+# decisions of all modes, and the table in the docs is generated from it.
 
 
 class CallKind(StrEnum):
@@ -229,7 +229,7 @@ DECISIONS: Final[Mapping[Mode, Mapping[CallKind, Ruling]]] = MappingProxyType(
 )
 """Decisions by mode and kind of call.
 
-acceptEdits allows commands because the sandbox confines them; without a sandbox they need an allow rule (see `decide`).
+acceptEdits allows commands because the sandbox confines them; without a sandbox they need an allow rule or a person.
 While executing approved work, a session may read the web only if an allow rule says so: nobody approved what strangers
 write there.
 """
@@ -290,7 +290,7 @@ class Rule:
         return any(map(self._matches_subject, (about, *parts)))
 
     def _named_by(self, command: str) -> bool:
-        """Return whether a command names a path of this rule. One that only reads matches no rule about writing."""
+        """Return whether a command names a path of this rule. A read-only command matches no rule about writing."""
         from bot.agent.permissions.shell_policy import is_read_only
 
         writes = applies_to("Edit", self.tool)

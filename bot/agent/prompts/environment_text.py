@@ -1,4 +1,4 @@
-"""What a session is told of the place where it works: its environment (K11), and the project memory (K10)."""
+"""Text for the model about the place where it works: the environment (K11), and the project memory (K10)."""
 
 import posixpath
 import re
@@ -13,7 +13,7 @@ from bot.core.markdown.elements import shorten_line
 from bot.core.markdown.gfm import TooComplex
 from bot.core.work import FileStart
 
-# --- Reads one file of project memory: what of it the model gets, and which files it imports (K10) --------------------
+# --- Reads one file of project memory (K10) ---------------------------------------------------------------------------
 # The conventions are those of Claude Code (https://code.claude.com/docs/en/memory): `@path` imports a file, relative to
 # the file that names it; code spans and code blocks are left alone; HTML comments are notes that the maintainers leave
 # each other, and the model does not get them.
@@ -34,8 +34,8 @@ MOST_IMPORTS: Final = 50
 def visible_memory(text: str) -> tuple[str, tuple[str, ...]]:
     """Return what the model gets of a memory file, and the imports in it, as written.
 
-    HTML comments and runs of invisible code points are removed, and text that imitates the harness is escaped:
-    a person who reviews the file sees all that steers the model.
+    HTML comments and runs of invisible code points are removed, and text that imitates the harness is escaped: a
+    person who reviews the file sees all that steers the model.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     imports: list[str] = []
@@ -45,7 +45,7 @@ def visible_memory(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def import_candidates(reference: str, importer: str) -> tuple[str, ...]:
-    """Return the paths in the repository that an import may mean, the likeliest first; none if it leads out of it.
+    """Return the paths in the repository that an import may mean, the likeliest first; () if it leads outside.
 
     The second candidate is the path without the punctuation of the sentence around it.
     """
@@ -59,7 +59,7 @@ def import_candidates(reference: str, importer: str) -> tuple[str, ...]:
 
 
 def _without_comments(text: str, imports: list[str]) -> str:
-    """Return a text that is no code block without its HTML comments, and add its imports to `imports`."""
+    """Return a text from outside of code blocks without HTML comments, and add its imports to `imports`."""
     parts, at = list[str](), 0
     while part := _PART.search(text, at):
         parts.append(text[at : part.start()])
@@ -99,12 +99,13 @@ def _code_blocks(text: str) -> list[tuple[int, int]]:
     )
 
 
-# --- Project memory: what the maintainers of a repository tell every agent (K10) --------------------------------------
+# --- Project memory for every agent (K10) -----------------------------------------------------------------------------
 # Rules
-# - CLAUDE.md, .claude/CLAUDE.md and AGENTS.md at the root, and what they import, are part of the first message. Those
-#   of a folder follow once a file below it was read or edited.
+# - CLAUDE.md, .claude/CLAUDE.md and AGENTS.md at the root, and what they import, are part of the first message.
+#   CLAUDE.md and AGENTS.md of another folder follow once a file below that folder was read or edited.
 # - All of it comes from one commit of the default branch. A pull request's author has no say in it.
-# - It never takes more than LIMIT bytes of a context. What is left out is named. No file is read further than that.
+# - It never takes more than LIMIT bytes of a context, and no file is read beyond LIMIT bytes. What is left out is
+#   named.
 # - The same text, or the same file, is given once.
 
 LIMIT: Final = 40_000
@@ -112,7 +113,7 @@ LIMIT: Final = 40_000
 DEPTH: Final = 5
 """How many imports may follow one from another."""
 MOST: Final = 50
-"""Most files of one reading."""
+"""Most files that are read for one folder, including imports."""
 ROOT: Final = ("CLAUDE.md", ".claude/CLAUDE.md", "AGENTS.md")
 NESTED: Final = ("CLAUDE.md", "AGENTS.md")
 HEAD: Final = "# Project memory"
@@ -127,8 +128,10 @@ BELOW: Final = (
 
 
 ReadFiles = Callable[[Sequence[str], int], Awaitable[Mapping[str, FileStart]]]
-"""Returns the start of each path that is a file, at most so many bytes, following links inside the repository. They are
-the files of one commit of the default branch, which only the repository's maintainers change."""
+"""Returns the start of each path that is a file, at most so many bytes. Follows links inside the repository.
+
+The files are those of one commit of the default branch, which only the repository's maintainers change.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,7 @@ class ProjectMemory:
     async def below(self, paths: Iterable[str], earlier: Sequence[str]) -> str:
         """Return the memory of the folders that hold `paths`, without what `earlier` texts have; "" for none.
 
-        Paths are relative to the root. What was said before counts toward LIMIT.
+        Paths are relative to the root. The memory in `earlier` counts toward LIMIT.
         """
         memories = [text.partition(HEAD)[2] for text in earlier if HEAD in text]
         files: dict[str, MemoryFile] = {}
@@ -167,8 +170,10 @@ class ProjectMemory:
         return _render(BELOW, tuple(files.values()), room)
 
     async def imports(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Return what the memory of the root, and of the folders that hold `paths`, imports, also what does not exist
-        yet."""
+        """Return the paths that the memory of the root, and of the folders that hold `paths`, imports.
+
+        They include paths that do not exist yet.
+        """
         folders = dict.fromkeys(folder for path in paths for folder in _folders_above(path.lstrip("/")))
         files = [
             *await self._read("", ROOT),
@@ -255,9 +260,10 @@ def _beginning(text: str, room: int) -> str:
     return cut.rpartition("\n")[0] or cut
 
 
-# --- What a session is told of the place where it works (K11): the first block of its first message (M2) --------------
-# It holds what varies between jobs, and is never part of the system blocks, which all jobs of one version share (M1).
-# Names and subjects come from the repository: they are shortened, and cannot imitate the harness.
+# --- The environment of a session (K11, M2) ---------------------------------------------------------------------------
+# The environment is the first block of a session's first message. It holds what varies between jobs, and is never part
+# of the system blocks, which all jobs of one version share (M1). Names and subjects come from the repository: they are
+# shortened, and cannot imitate the harness.
 
 NAMES: Final = 60
 """Most names of the top level that are listed."""
@@ -277,7 +283,7 @@ class Environment:
     memory: str = ""
     """The project memory of the root; "" for none."""
     branch: str = ""
-    """The default branch, and that of the pull request that is worked on."""
+    """The default branch, and the branch of the pull request, if there is one."""
     place: str = ""
     """Where people asked, and where they read the session's last message."""
     tools: str = ""
@@ -298,7 +304,7 @@ class Environment:
     allowance: str = ""
     """What the session may use when it begins."""
     project: ProjectMemory | None = None
-    """The project memory that belongs to single folders; None where none is read."""
+    """The source of project memory for single folders; None if none is read."""
 
 
 def allowance(limits: Limits, ledger: Ledger) -> str:

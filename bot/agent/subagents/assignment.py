@@ -48,7 +48,7 @@ class Assignment:
     """Its report from an earlier process, which did not reach its parent; None if there is none."""
 
     def is_for(self, kind: AgentType, description: str, brief: str) -> bool:
-        """Return whether a call asks for this assignment."""
+        """Return whether a call with these arguments asks for this assignment."""
         return (self.kind, self.description, self.brief) == (kind.name, description, brief)
 
 
@@ -117,7 +117,7 @@ def in_flight(lines: Sequence[Line]) -> list[str]:
 def interrupted_notice(parent: SessionLog, lines: Sequence[Line]) -> list[str]:
     """Return the notice to the parent about sub-agents that were interrupted and whose calls are not made again.
 
-    Records them as failed, so that the parent is told once.
+    Records them as failed, so that the notice is given once.
     """
     agents = in_flight(lines)
     for agent in agents:
@@ -147,5 +147,4 @@ def interrupted_assignments(lines: Sequence[Line]) -> list[Assignment]:
 
 
 def _notes(lines: Sequence[Line]) -> Iterator[Json]:
-    """Yield the notes about sub-agents in a parent's transcript."""
     return (line.body for line in lines if line.kind is LineKind.NOTE and line.body.get("note") in {BEGAN, ENDED})

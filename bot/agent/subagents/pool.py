@@ -36,7 +36,7 @@ from bot.ports import Access, Toolhost, ToolOutput
 if TYPE_CHECKING:
     from bot.agent.assembly import SessionSettings
 
-# --- Task: a sub-agent with a history of its own (S1). The result is its report and nothing else ----------------------
+# --- Task: starts a sub-agent, and returns its report (S1) ------------------------------------------------------------
 
 
 class TaskInput(ToolInput):
@@ -76,7 +76,7 @@ def task_tool(
     )
 
 
-# --- One task for several agents: all work on it independently, then one more merges their reports into one (S7, S8)
+# --- One task for several agents, one merged report (S7, S8) ----------------------------------------------------------
 
 SYNTHESIS: Final = AgentType("synthesis", "makes one report of several.", ())
 
@@ -108,7 +108,7 @@ async def run_parallel_task(
     return ToolOutput("\n".join([output.text, "", *map(as_data, overview_lines(merged))]))
 
 
-# --- The pool: what bounds a sub-agent (S2, S3, S4, S9), its session, and its end -------------------------------------
+# --- Bounds, session, and end of a sub-agent (S2-S4, S9) --------------------------------------------------------------
 # | what | a type that writes | a type that only reads |
 # |---|---|---|
 # | number | `in_all` per session, without those cancelled together with the answer that called them | same |
@@ -134,7 +134,7 @@ class SubagentPool:
     """Runs the sub-agents of one session, with bounds on how many run at once and in total."""
 
     settings: "SessionSettings"
-    """The parent's, as are the four below."""
+    """Settings of the parent session. The next four fields are the parent's, too."""
     place: SessionPlace
     log: SessionLog
     context: ToolContext
@@ -163,7 +163,7 @@ class SubagentPool:
     async def warm_cache(self) -> AsyncIterator[None]:
         """Write the prefix of explore agents to the cache while the block runs, so that none of them waits for another.
 
-        Only where more than the default number may work at once: elsewhere it would seldom be worth its price.
+        Does so only if more than AT_ONCE sub-agents may work at once; otherwise it is seldom worth its price.
         """
         many = self.settings.configuration.execution.subagents.at_once > AT_ONCE
         warming = asyncio.ensure_future(self._warm_cache(self.settings.types["explore"])) if many else None
@@ -218,7 +218,7 @@ class SubagentPool:
         return sum(row.state is not Lifecycle.ABORTED for row in self.rows.values())
 
     async def _run_one(self, kind: AgentType, description: str, brief: str, emit: ToolSink) -> ToolOutput:
-        """Run one sub-agent, record its result, and return its report. One that has reported is not run again."""
+        """Run one sub-agent, record its result, and return its report. A report of an earlier process is reused."""
         assignment = self._assignment(kind, description, brief)
         if assignment.report:
             await emit(self.rows[assignment.agent])
@@ -252,7 +252,7 @@ class SubagentPool:
         return Assignment(agent, kind.name, description, brief, f"{agent}-{secrets.token_hex(4)}")
 
     async def _sample(self, emit: ToolSink, event: AgentEvent | ToolProgress) -> None:
-        """Report what happens in a sub-agent, and count how many work at that moment (S13)."""
+        """Emit an event of a sub-agent, and record how many sub-agents work at that moment (S13)."""
         self.metrics.sample(self.rows)
         await emit(event)
 
@@ -357,7 +357,7 @@ class SubagentPool:
         return RequestPrefix(kind.name, model, system, schemas(self.tools_for(kind)), role, kind.schema)
 
     def _first_message(self, kind: AgentType, brief: str) -> Json:
-        """Return the first message. Its first block, environment and memory, is the same for all of a type."""
+        """Return the first message. Its first block, environment and memory, is the same for every sub-agent."""
         reminders = [] if kind.writes else [prompt_text("plan_mode_subagent")]
         environment = replace(self.place.environment, place="")  # its last message goes to the parent
         return first_message(environment, brief, reminders)

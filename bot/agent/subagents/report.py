@@ -25,7 +25,7 @@ NAMES_ROOM: Final = 10_000
 DIFFS_ROOM: Final = 40_000
 DIFFS_SHOWN: Final = 40
 TOKEN_CHARACTERS: Final = 4
-"""Approximate characters of a token. (M12 counts what was really used; this only bounds a text.)"""
+"""Approximate characters of a token, to bound the length of a text. Costs are computed from real usage (M12)."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class SubagentReport:
 
     agent: AgentId
     most_tokens: int | None
-    """Limit of its own words; None for no limit."""
+    """Limit of the agent's own text, in tokens; None for no limit."""
     ended: Ended | None = None
     """The end of its last session."""
     so_far: str = ""
@@ -118,7 +118,7 @@ def _path_list(paths: Sequence[str]) -> str:
     return ", ".join(names[:fitting]) + more
 
 
-# --- Synthesis: the reports of several agents on one question, merged into one result (S7, S8) ------------------------
+# --- Merges the reports of several agents into one (S7, S8) -----------------------------------------------------------
 # Rules: only repeated statements are dropped; each statement keeps its authors; if two agents say different things
 # about one topic, that is a contradiction, which is listed and never settled here; failed agents are named.
 
@@ -167,7 +167,6 @@ _POINTS: Final[Json] = {"type": "array", "items": _object_schema(topic=_TEXT, st
 SCHEMA: Final = _object_schema(
     summary=_TEXT, **{name: {"type": "array", "items": _TEXT} if name == "errors" else _POINTS for name in SECTIONS}
 )
-"""Schema for structured output."""
 
 
 class ContradictionSeverity(StrEnum):
@@ -222,7 +221,7 @@ class Synthesis:
 
 
 def parse_report(text: str) -> StructuredReport:
-    """Parse a report. Text after the JSON joins the summary; a text that does not fit the schema becomes it."""
+    """Parse a report. Text after the JSON joins the summary. A text that does not fit the schema is the summary."""
     try:
         value, end = JSONDecoder().raw_decode(text)
         report = StructuredReport.model_validate(value)

@@ -39,7 +39,7 @@ from bot.core.names import AgentId
 from bot.core.transcript import Json, text_of
 from bot.ports import AnswerStarted
 
-# --- Remedies for each kind of a sub-agent's trouble, as one table (S11) ----------------------------------------------
+# --- Remedies for the troubles of a sub-agent (S11) -------------------------------------------------------------------
 # Other parts handle two kinds first: dispatch returns a tool's error to the model, and the client retries a model that
 # cannot be reached and then switches to its fallback. What remains goes to the parent.
 
@@ -156,7 +156,7 @@ class SubagentRun:
     ) -> None:
         """Work until there is an answer or no remedy helps. The report says which.
 
-        `begin` starts a session with a brief; `earlier` is the one that another process left, to resume.
+        `begin` starts a session with a brief; `earlier` is the session that another process left, which is resumed.
         """
         session = earlier or begin(self.assignment.brief)
         had_answered = earlier is not None and earlier.history[-1]["role"] == "assistant"
@@ -310,7 +310,7 @@ def _timeout(session: Session, resource: Resource) -> Ended:
     return Ended(session.agent, End.LIMIT, OverLimit(resource, max(used, allowed), allowed).what, resource)
 
 
-# --- Metrics of a session's sub-agents, and the hints that follow from them (S13) -------------------------------------
+# --- Metrics and hints about a session's sub-agents (S13) -------------------------------------------------------------
 
 SAMPLES: Final = 100
 _LOW_SUCCESS: Final = 0.9
@@ -338,7 +338,7 @@ class Metrics:
         self._samples.append(running)
 
     def finish(self, run: SubagentRun) -> None:
-        """Record one sub-agent that has ended in any way."""
+        """Record a sub-agent that has ended, in whatever way."""
         row = run.row
         self.succeeded += row.state is Lifecycle.COMPLETED
         self.failed += row.state is not Lifecycle.COMPLETED

@@ -29,7 +29,7 @@ class SubagentCheckouts:
     workspace: Workspace
     origin: Checkout
     _merged: dict[str, asyncio.Event] = field(default_factory=dict)
-    """Fork -> set once it is merged, or gone without that. In the order in which the forks were requested."""
+    """Fork -> event, set once the fork is merged or gone. In the order in which the forks were requested."""
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FORKS_AT_ONCE))
     _live_forks: dict[str, Checkout] = field(default_factory=dict)
     """Forks that are not removed yet."""
@@ -41,7 +41,10 @@ class SubagentCheckouts:
 
     @asynccontextmanager
     async def open_fork(self, fork: str) -> AsyncIterator[Checkout]:
-        """Yield the fork of that name, new or left by an earlier process. However it ends, no later one is held up."""
+        """Yield the fork of that name, new or left by an earlier process.
+
+        Once the block ends, whatever the outcome, forks that were requested later no longer wait for this one.
+        """
         self._merged[fork] = asyncio.Event()
         try:
             self._live_forks[fork] = await self._fork(fork)
@@ -50,7 +53,7 @@ class SubagentCheckouts:
             self._merged[fork].set()
 
     async def merge(self, fork: str) -> MergeResult:
-        """Merge a fork back once all forks requested before it are merged or gone, and nobody copies the tree."""
+        """Merge a fork back once all forks requested before it are merged or gone, and no fork is being made."""
         earlier = list(self._merged)[: list(self._merged).index(fork)]
         for before in earlier:
             await self._merged[before].wait()
@@ -80,7 +83,7 @@ class SubagentCheckouts:
 
 
 class PendingToolhost:
-    """A toolhost that may be called before it has started, as the model gives its first answer. Calls wait for it."""
+    """A toolhost that starts while the model gives its first answer. Calls wait until it has started."""
 
     def __init__(self, start: Coroutine[Any, Any, Toolhost]) -> None:
         self._starting = asyncio.ensure_future(start)
@@ -117,10 +120,10 @@ class PendingToolhost:
             await self._starting.result().close()
 
 
-# --- Siblings of one type share a cached prefix: all but the first wait until the first response begins (M4) ----------
+# --- Cached prefixes that sub-agents of one type share (M4) -----------------------------------------------------------
 
 STAGGER_SECONDS: Final = 5.0
-"""Longest time that a sibling waits for the one that writes the prefix."""
+"""Longest time that a sibling waits for the sibling that writes the prefix."""
 CACHED_SECONDS: Final = 300.0
 """How long the cache holds a prefix after its last use.
 
@@ -147,8 +150,8 @@ class SharedPrefixes:
     async def share(self, prefix: RequestPrefix) -> AsyncIterator[asyncio.Event]:
         """Yield as soon as the prefix can be read, or at once if nobody has begun it: then the caller writes it.
 
-        The caller sets the event when its response begins. When the one that writes ends without a response, nobody
-        waits for it any longer, and the next sibling writes.
+        The caller sets the event when its response begins. If the sibling that writes ends without a response, nobody
+        waits for it any longer, and the next sibling writes the prefix.
         """
         name, writes = _name(prefix), not self.is_begun(prefix)
         began = self._begun[name] = asyncio.Event() if writes else self._begun[name]
@@ -173,8 +176,8 @@ def _name(prefix: RequestPrefix) -> tuple[str, ...]:
 async def write_prefix(log: SessionLog, prefix: RequestPrefix, first_block: Json) -> bool:
     """Write a prefix, up to the first block of the first message, and return whether the cache holds it now.
 
-    One request without an answer is made, and booked to the session of `log`. It is not repeated if it fails, or if
-    the budget has no room for it: then the first sub-agent writes the prefix.
+    One request without an answer is made, and booked to the session of `log`. It is not repeated if it fails, or if the
+    budget has no room for it: then the first sub-agent writes the prefix.
     """
     resources = log.resources
     messages = [{"role": "user", "content": [first_block]}]

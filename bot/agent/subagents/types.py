@@ -17,7 +17,7 @@ from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
 from bot.core.work import SandboxBounds
 
-# --- The types of sub-agents: what each is for, what it may use, and its limits (S2) ----------------------------------
+# --- Built-in types of sub-agents, and their limits (S2, S9) ----------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ RESTRICTED: Final = replace(
     tool_seconds=15,
     bounds=SandboxBounds(memory_mb=256, memory_share=0.3, tmp_mb=100, file_bytes=1 << 20),
 )
-"""Limits of sub-agents that only read, in a thread that somebody else wrote or may have changed."""
+"""Limits of sub-agents that only read, in a thread that strangers wrote or may have changed."""
 
 _CONFIGURED: Final = (Resource.SECONDS, Resource.TOOL_CALLS, Resource.FILE_READS, Resource.CONTEXT)
 
@@ -111,11 +111,11 @@ AT_ONCE: Final = 3
 """Sub-agents that work at the same time, unless the configuration has another number."""
 
 
-# --- Types of sub-agents that a project defines: `.plangate/agents/*.md` of the default branch (S1) -------------------
-# A file is front matter and a text; the text describes the agent's job to it. Rules: unknown keys are errors, reported
-# with file and line; a list of tools can only narrow what a built-in type may use; no built-in type can be replaced; a
-# type without an editing tool works in plan mode, whatever else it has. `paths` keeps the file tools to the agent's
-# purpose; the sandbox, not `paths`, confines the agent.
+# --- Types of sub-agents that a project defines (S1) ------------------------------------------------------------------
+# The files are `.plangate/agents/*.md` of the default branch. Each is front matter and a text that describes the
+# agent's job to it. Rules: unknown keys are errors, reported with file and line; a list of tools can only narrow what a
+# built-in type may use; no built-in type can be replaced; a type without an editing tool works in plan mode, whatever
+# else it has. `paths` keeps the file tools to the agent's purpose; the sandbox, not `paths`, confines the agent.
 
 FOLDER: Final = ".plangate/agents/"
 MOST: Final = 20

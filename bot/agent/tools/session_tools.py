@@ -18,7 +18,8 @@ from bot.core.transcript import Json
 from bot.core.work import Review, ReviewFinding, Severity
 from bot.ports import ToolOutput
 
-# --- AskUserQuestion: asks people, who choose or answer in words (T4). It suspends the main agent's session (L8) ------
+# --- AskUserQuestion: asks people (T4, L8) ----------------------------------------------------------------------------
+# People choose an option or answer in their own words. The question suspends the main agent's session.
 
 ASK_USER_QUESTION: Final = "AskUserQuestion"
 TO_PARENT: Final = "Nobody can be asked from here: put the question into your report, and end with it."
@@ -147,7 +148,7 @@ TASK_PLAN = replace(
 """Takes the place of PLAN where a scheduled task asks for the plan (MT5)."""
 
 
-# --- TodoWrite and TodoRead: the session's todo list, which people watch ----------------------------------------------
+# --- TodoWrite and TodoRead: the todo list that people see ------------------------------------------------------------
 
 
 class Todo(ToolInput):
@@ -198,9 +199,9 @@ TODO_READ = Tool(
 )
 
 
-# --- SubmitReview: the answer to somebody who wants an opinion on a pull request, as findings at lines of its diff ----
-# It changes nothing: the review stays in the transcript, and the harness posts it with the answer. Only the main agent
-# has it, in plan mode, on the thread of a pull request.
+# --- SubmitReview: answers with a review of a pull request ------------------------------------------------------------
+# A review is a list of findings at lines of the diff. The tool changes nothing: the review stays in the transcript, and
+# the harness posts it with the answer. Only the main agent has the tool, in plan mode, on the thread of a pull request.
 
 SUBMIT_REVIEW: Final = "SubmitReview"
 _RECORDED: Final = (
@@ -263,7 +264,7 @@ def _blocks(history: Sequence[Json]) -> Iterator[Json]:
             yield from message["content"]
 
 
-# --- resource_request: a sub-agent asks its parent for more of a limit before it runs out (S11) -----------------------
+# --- resource_request: asks the parent to raise a limit (S11) ---------------------------------------------------------
 
 NO_MORE: Final = "There is no more. Report what you have, and say what is left."
 

@@ -48,7 +48,7 @@ class ToolContext:
     """Files reported to the model as changed on disk: path -> stamp at that time (T7)."""
     todos: list[tuple[str, str]] = field(default_factory=list)
     doing: str = ""
-    """What the todo list calls its item in progress while it is under way (`activeForm`); "" for its content."""
+    """Name of the item in progress while it is under way (`activeForm`); "" if its content is the name."""
     is_subagent: bool = False
     paths: tuple[str, ...] = ()
     """Globs that restrict the file tools; empty for the whole checkout."""
@@ -70,7 +70,7 @@ class ToolContext:
 
 
 ToolSink: TypeAlias = Callable[[AgentEvent | ToolProgress], Awaitable[None]]
-"""Takes what a tool reports while it runs, and returns once that is handled."""
+"""Receives what a tool reports while it runs, and returns once the report is handled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,10 @@ class Tool:
     concurrent: Callable[[Any], bool] = lambda _: False
     """Whether the call may run concurrently with its neighbors (T2)."""
     starts_subagents: bool = False
-    """Whether its calls start sub-agents. They limit by themselves how many run, so that all calls of a batch may start
-    at once, and a call that is made again after a crash resumes where it was.
+    """Whether its calls start sub-agents.
+
+    The pool limits how many sub-agents run, so all calls of a batch may start at once. A call that is made again after
+    a crash resumes where it was.
     """
     timeout: Callable[[Any], float] = lambda _: 600.0
     """Seconds after which the call is cancelled."""

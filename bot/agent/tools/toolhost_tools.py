@@ -67,7 +67,7 @@ def edit_tool(
     )
 
 
-# --- Read, NotebookRead, LS, Glob and Grep: read the files of the checkout --------------------------------------------
+# --- Read, NotebookRead, LS, Glob, and Grep: read the checkout --------------------------------------------------------
 
 
 class ReadInput(ToolInput):
@@ -146,7 +146,7 @@ NOTEBOOK_READ = read_tool(
 )
 
 
-# --- Write, Edit, MultiEdit and NotebookEdit: change one file ---------------------------------------------------------
+# --- Write, Edit, MultiEdit, and NotebookEdit: change one file --------------------------------------------------------
 
 
 class WriteInput(ToolInput):
@@ -214,7 +214,7 @@ NOTEBOOK_EDIT = edit_tool(
 )
 
 
-# --- Bash, BashOutput and KillShell: shell commands, in the foreground or in the background ---------------------------
+# --- Bash, BashOutput, and KillShell: run shell commands --------------------------------------------------------------
 
 LONGEST_MS: Final = 600_000
 DEFAULT_MS: Final = 120_000
@@ -244,7 +244,8 @@ def _kind(tool_input: BashInput) -> CallKind:
 async def _call(tool_input: BashInput, context: ToolContext, emit: ToolSink) -> ToolOutput:
     """Run a command on the checkout.
 
-    In plan mode, a command that may write runs on a copy that is thrown away (P4a), and nothing in the background.
+    In plan mode, a command that may write runs on a copy that is thrown away (P4a), and no command runs in the
+    background.
     """
     planning = context.mode is Mode.PLAN
     if tool_input.run_in_background and planning:

@@ -15,10 +15,10 @@ from bot.core.network import WebPage
 from bot.core.transcript import Json, text_of
 from bot.ports import ToolOutput
 
-# --- WebFetch: one page of a host that an allow rule opens, as text (T4, N1). It runs in no sandbox
-# A short page is shown as it is. For a long page, a light call answers the prompt (M11); if it gives no answer, the
-# page is shown, cut. The light call knows the prompt and the page, and nothing of the conversation. Either way the
-# result is data from strangers: fenced, escaped, and never larger than a result may be.
+# --- WebFetch: reads one page of an allowed host (T4, N1) -------------------------------------------------------------
+# The tool runs in no sandbox. A short page is shown as it is. For a long page, a light call answers the prompt (M11);
+# if it gives no answer, the page is shown, cut. The light call knows the prompt and the page, and nothing of the
+# conversation. Either way the result is data from strangers: fenced, escaped, and never larger than a result may be.
 
 LONGEST_PAGE: Final = 60_000
 """Most characters of a page that the model is shown."""
@@ -93,12 +93,15 @@ WEB_FETCH = Tool(
 )
 
 
-# --- WebSearch: one search of the web, by the service's own tool in a light call (T4, M11) ----------------------------
+# --- WebSearch: searches the web in a light call (T4, M11) ------------------------------------------------------------
 # The call knows the query and nothing of the conversation. What comes back is data from strangers: text and addresses,
 # escaped. The tool exists only if an allow rule names it.
 
 SERVED: Final = "web_search_20250305"
-"""https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool (the form that every place serves)."""
+"""The version of the service's tool that every provider serves.
+
+https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool
+"""
 SEARCHES: Final = 3
 LONGEST_FINDINGS: Final = 20_000
 
