@@ -31,7 +31,7 @@ class Standing:
     paths: tuple[str, ...]
     hosts: tuple[str, ...] = ()
     asked_before: bool = False
-    """Whether people approved a plan of exactly this task before. The first plan always asks."""
+    """Whether people approved a plan of exactly this task before. The first plan always needs people."""
 
 
 def standing_objection(plan: PlanDocument, standing: Standing, *, four_eyes: bool) -> str:
@@ -96,8 +96,6 @@ class Way(StrEnum):
 
 
 class Opinion(StrEnum):
-    """What a candidate said about the plan."""
-
     APPROVE = "approve"
     REJECT = "reject"
     REVISE = "revise"
@@ -157,8 +155,7 @@ class Candidate:
     role: Role | None
     """The role looked up live; None when the look-up failed."""
     listed: bool | None = False
-    """Whether the person is named in approve.users or in a team of approve.teams; None if GitHub hides team membership.
-    """
+    """Whether approve.users or a team of approve.teams names the person; None if GitHub hides team membership."""
     digest: str = ""
     """The hex digits that came with a command; empty for none."""
     edited: bool = False

@@ -216,7 +216,7 @@ class Entrance(Enum):
 
     @property
     def brings_strangers(self) -> bool:
-        """Whether all of its words count as strangers'."""
+        """Whether all words that the entrance brings count as strangers'."""
         return self.trust is EntranceTrust.STRANGERS
 
 

@@ -22,7 +22,7 @@ HEAD: Final = 1_500
 TAIL: Final = 3_500
 """Characters of a failing command's output that the session gets: of its beginning, and of its end."""
 _SHOWN: Final = 5
-"""Most failing commands that are handed back with their output; further ones are only named."""
+"""Maximum number of failing commands that are handed back with their output; further ones are only named."""
 _PATHS: Final = 50
 # The exit codes of a shell for a program that it cannot run, or does not find:
 # https://www.gnu.org/software/bash/manual/html_node/Exit-Status.html
@@ -115,7 +115,7 @@ def failures_text(failing: Sequence[Check], others: Sequence[Check]) -> str:
 
 
 def outputs_text(failing: Sequence[Check], outputs: Mapping[str, str]) -> str:
-    """Return what failing checks printed; `outputs` are by command."""
+    """Return what failing checks printed. `outputs` maps each command to its output."""
     blocks = [f"{code(check['command'])}\n{fenced_block(outputs[check['command']])}" for check in failing[:_SHOWN]]
     return "\n\n".join([OUTPUTS, *blocks])
 
@@ -149,8 +149,6 @@ _NAMES_SHOWN: Final = 10
 
 
 class CheckRunState(StrEnum):
-    """The state of a check."""
-
     GREEN = "green"
     RED = "red"
     RUNNING = "running"
@@ -184,7 +182,7 @@ class PullChecks:
     head: CommitId
     runs: tuple[CheckRun, ...] = ()
     base: tuple[CheckRun, ...] = ()
-    """Of the merge base and of the tip of the branch that it goes into."""
+    """The check runs of the merge base, and of the tip of the pull request's base branch."""
     required: tuple[RequiredCheck, ...] = ()
 
 

@@ -89,7 +89,6 @@ def without_invisible_runs(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether nothing in a text is visible."""
     return not _replace_invisible_runs(text, lambda _: "").strip()
 
 

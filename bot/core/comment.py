@@ -64,7 +64,7 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
 )
 
 NAMED: Final = 20
-"""The most reasons listed. A crowd under a plan must not make a notice that GitHub refuses for its length."""
+"""Maximum number of reasons listed. A crowd under a plan must not make a notice that GitHub refuses for its length."""
 _FILES_ROOM: Final = 3_000
 _AMENDMENT_ROOM: Final = 5_000
 """Characters for the files of an amendment, and for those that its plan did not name."""

@@ -373,7 +373,6 @@ class MaintenanceTask(Part):
         return hashlib.sha256(json.dumps([*said, *how], ensure_ascii=False).encode()).hexdigest()
 
     def due_times(self) -> Schedule:
-        """Return when the task is due."""
         return Schedule.of(self.schedule, self.timezone)
 
 

@@ -102,8 +102,7 @@ class ModelRequest:
     effort: str = ""
     """The reasoning effort, where the model supports a choice; "" for the role's default (M6)."""
     stored: Sequence[bytes] = ()
-    """The bytes of the messages, from the first on, as far as known. They are sent unchanged instead of encoding again.
-    """
+    """The bytes of the messages, from the first on, as far as known. They are sent instead of encoding again."""
     view: HistoryView = HistoryView()
     heartbeat: Callable[[str], None] = lambda _: None
     """Called when nothing has arrived for a long time and the answer is still pending (M7)."""

@@ -19,7 +19,7 @@ from bot.core.turn import Actor
 
 MOST_OPERATIONS: Final = 50
 LONGEST_LABEL: Final = 50
-"""GitHub accepts no longer label."""
+"""GitHub's length limit of a label, in characters."""
 LONGEST_COMMENT: Final = 4_000
 OWN_LABELS: Final = "plangate"
 """The prefix of the labels by which people control the bot."""
@@ -192,7 +192,7 @@ class PlanLimits:
     thread: int
     """The number of the task's own thread, on which no operation is possible."""
     decided: tuple[TaskFinding, ...] = ()
-    """What people decided on before (MT5)."""
+    """The findings that people decided on before (MT5)."""
 
 
 @dataclass(frozen=True, slots=True)

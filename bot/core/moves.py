@@ -271,9 +271,9 @@ class Executed(EntryFacts):
     checks: tuple[Json, ...]
     """The checks' results: command, exit_code, seconds, output, and under `before` the result before the work."""
     no_baseline: str = ""
-    """Why not all of them ran before the work; "" if they did, or if there were none."""
+    """Why not all checks ran before the work; "" if all did, or without checks."""
     tree: str = ""
-    """The git tree that they ran on; "" if there were none."""
+    """The git tree that the checks ran on; "" without checks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,7 +76,7 @@ def branch_prefix(thread: ThreadNumber) -> str:
 
 
 def is_branch(name: str) -> bool:
-    """Return whether git takes a text as the name of a branch: exactly the names that it lets people give to one."""
+    """Return whether git accepts a text as the name that a person gives to a branch."""
     return _NO_BRANCH.search(name) is None
 
 

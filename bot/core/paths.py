@@ -110,7 +110,7 @@ _ROWS = tuple((kind, *_row(globs)) for kind, globs in _TABLE)
 
 _TIERS = {PathClass.DOCS: Tier.LOW, PathClass.TESTS: Tier.LOW, PathClass.CODE: Tier.NORMAL}
 _MOST_LINKED = 50
-"""Most targets of links that a plan lists."""
+"""Maximum number of link targets that a plan lists."""
 _WEIGHT = tuple(Tier)
 
 
@@ -304,7 +304,7 @@ class _Reach:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """One line of the file."""
+    """One line of CODEOWNERS."""
 
     pattern: str
     owners: frozenset[str]

@@ -67,8 +67,6 @@ ATTESTER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ReceiptSubject:
-    """The commit that a receipt is about."""
-
     host: str
     """The server's name, such as ``github.com``."""
     repository: RepositoryId
@@ -119,7 +117,7 @@ def _predicate(
     subject: ReceiptSubject,
     builder: Builder,
 ) -> Json:
-    """Return the predicate.
+    """Return the predicate of the Statement.
 
     `last` is the entry of the finished work, and `events` are those since the pull request before it, with their times.
     """
@@ -229,7 +227,7 @@ def _execution(state: ThreadState, work: Executed) -> Json:
 
 
 def _command(command: Json) -> Json:
-    """Return a command. Journals of older versions do not have the digest of its output."""
+    """Return a command, without the digest of its output if the journal is of an older version."""
     fields = {key: command.get(key) for key in ("agent", "command", "exit_code")}
     return fields | ({"output_sha256": command["output_sha256"]} if "output_sha256" in command else {})
 

@@ -367,7 +367,6 @@ def offer_again_label(finding: TaskFinding) -> str:
 
 
 def ticked_labels(body: str) -> tuple[str, ...]:
-    """Return the labels of all ticked boxes."""
     return tuple(match.group(1) for match in _TICKED.finditer(body.replace("\r\n", "\n")))
 
 

@@ -42,7 +42,7 @@ class AuditRow:
     commit: str
     detail: str
     cost_usd: float | None
-    """What the journal first accounts for in this entry, in dollars; the sum over all rows is the total cost."""
+    """The cost that this entry adds to the journal, in dollars; the sum over all rows is the total cost."""
 
 
 def audit_rows(thread: int, entries: Sequence[Entry], since: datetime) -> Iterator[AuditRow]:

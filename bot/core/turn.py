@@ -226,7 +226,6 @@ def text_to_bot(line: str, mention: str) -> str:
 
 
 def without_item_mark(line: str) -> str:
-    """Return a line without the mark of a list item."""
     return _ITEM_MARK.sub("", line, count=1)
 
 
@@ -335,7 +334,6 @@ def addressing_line(text: str, mention: str) -> str:
 
 
 def counts_by_mail(command: Command | UnknownCommand) -> bool:
-    """Return whether a command counts if it was sent by mail."""
     return isinstance(command, Command) and command.verb in VERBS
 
 

@@ -165,8 +165,6 @@ class Approver:
 
 @dataclass(frozen=True, slots=True)
 class ApproverSignature:
-    """One signature that is kept for a receipt."""
-
     actor_id: int
     login: str
     """"" if the receipt names no approver of that number."""

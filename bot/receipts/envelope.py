@@ -209,7 +209,7 @@ class DsseEnvelope:
 
     @property
     def signed_bytes(self) -> bytes:
-        """The bytes that every signature is over."""
+        """The bytes that every signature signs."""
         return pre_authentication_encoding(self.payload)
 
 

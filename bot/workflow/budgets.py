@@ -97,7 +97,7 @@ def _of_thread(run: ThreadRun) -> float:
 # each reads, and each exceeds the limit by at most one call.
 
 SHARE: Final = 0.1
-"""A session journals its cost when it is this share of what is left of the day."""
+"""A session journals its cost when the cost reaches this share of what is left of the day's budget."""
 
 
 async def share_day_budget(run: ThreadRun, session: SessionId) -> None:

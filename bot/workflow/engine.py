@@ -40,7 +40,7 @@ _WAITING_EFFECTS: Final = frozenset({Effect.APPROVING, Effect.ASKING})
 _SESSION_EFFECTS: Final = frozenset({Effect.PLANNING, Effect.EXECUTING})
 _SANDBOX_EFFECTS: Final = frozenset({Effect.PLANNING, Effect.EXECUTING, Effect.PUBLISHING})
 _LISTEN_TRIES: Final = 8
-"""How often `read_comments` tries again because another process wrote to the journal."""
+"""How many times `read_comments` tries again because another process wrote to the journal."""
 
 
 async def check_thread(run: ThreadRun) -> ThreadState:

@@ -235,7 +235,6 @@ async def _run(run: ThreadRun, session: Session, permit: str = "") -> Ended | As
 
 
 def _execution_brief(run: ThreadRun) -> ExecutionBrief:
-    """Return the brief of a new session of approved work."""
     request, *added = _unedited_requests(run.state)
     others = [*added, *_answers(run.state)]
     additions = [words for words in others if words is not None]

@@ -383,7 +383,6 @@ async def _begin(run: ThreadRun, said: JournaledTurn, beside: Hidden | None = No
 
 
 async def _command(run: ThreadRun, turn: Turn, command: Command) -> None:
-    """Carry out a command, or reply why not."""
     is_allowed = may_command(run, turn, command.verb)
     may_retry = is_allowed and _answers_today(run.state, JournaledTurn.of(turn)) < ANSWERS_A_DAY
     match command.verb:

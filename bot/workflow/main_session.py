@@ -245,7 +245,7 @@ _EXECUTING_PACE = 1.0
 
 
 def row_of(agent: AgentChanged) -> AgentRow:
-    """Return a sub-agent's row as people see it."""
+    """Return the row that shows a sub-agent to people."""
     state = f"{agent.state}: {agent.why}" if agent.why else str(agent.state)
     return AgentRow(agent.type, agent.description, state, agent.tool_calls, agent.tokens, agent.seconds, agent.cost_usd)
 

@@ -138,7 +138,7 @@ async def _ask_github(run: ThreadRun, check: str) -> CheckResult:
 
 NOTHING_TO_DO: Final = "nothing to do"
 DECIDED_SHOWN: Final = 50
-"""Most decided findings in a request; the newest ones."""
+"""Maximum number of decided findings in a request, the newest ones."""
 _NOBODY: Final = Actor(0, "")
 
 

@@ -91,7 +91,6 @@ async def _journal_latest(run: ThreadRun) -> bool:
 
 
 async def _publish(run: ThreadRun, proof: ApprovedPlan) -> MoveEvent | None:
-    """Push the work, and ensure its pull request."""
     order = _order(run)
     try:
         pushed = await run.workspace.publish(

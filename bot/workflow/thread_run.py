@@ -301,7 +301,7 @@ class ThreadRun:
                 self.state = later
 
     async def _write(self, *new: moves.MoveEvent | Note) -> None:
-        """Append the deferred notes and then these."""
+        """Append the deferred notes, and then the given entries."""
         self.state = await self.journal.append(self.state, new)
 
     async def _read_on(self) -> ThreadState:

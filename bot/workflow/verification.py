@@ -43,7 +43,7 @@ from bot.workflow.thread_run import ThreadRun
 TAIL: Final = 2_000
 """Characters of a command's output that are kept."""
 MOST_COMMANDS: Final = 50
-"""Most commands of agents that are kept."""
+"""Maximum number of agents' commands that are kept."""
 _ENDING: Final = 30.0
 """Seconds that ending a command may take after it ran out of time."""
 

@@ -66,7 +66,7 @@ def right_lines(patch: str) -> dict[int, int]:
 # --- Markdown elements: code, tables, folded texts, lists ------------------------------------------------------------
 
 _CELL_ROOM: Final = 200
-"""Characters of a cell."""
+"""Maximum characters of a table cell."""
 
 
 def code(value: str) -> str:

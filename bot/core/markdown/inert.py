@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 POSTED_CHARACTERS: Final = 58_000
 POSTED_BYTES: Final = 232_000
 TITLE_CHARACTERS: Final = 256
-"""GitHub accepts no longer title."""
+"""GitHub's length limit of a title, in characters."""
 
 _CUT: Final = "\n\n(The rest was cut: the text is too long for one comment.)\n"
 _ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")

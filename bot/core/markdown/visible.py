@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 LIMIT: Final = 65_536
-"""Characters of a text that are read. GitHub accepts no longer comment."""
+"""Characters of a text that are read: GitHub's length limit of a comment."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -344,7 +344,6 @@ class CanaryAlarm:
 
     @property
     def named_values(self) -> Values:
-        """The values, each with its kind."""
         return tuple((value, KIND) for value in self.values)
 
     def check_text(self, text: str) -> None:

@@ -36,25 +36,25 @@ class EntryStep:
 
     @property
     def turn(self) -> JournaledTurn | None:
-        """The turn that it takes in; None for none."""
+        """The turn that the entry takes in; None for none."""
         event = self.event
         return event.said if isinstance(event, Requested | Noted | OtherTurn | Stopped | Retried | Resumed) else None
 
     @property
     def adds_plan(self) -> bool:
-        """Whether it adds a plan version, which this version of Plangate may not be able to read."""
+        """Whether the entry adds a plan version, which this version of Plangate may not be able to read."""
         return self.gate.plan != self.before.plan
 
     @property
     def plan(self) -> PlanDocument | None:
-        """The plan version that it adds, with its estimate; None if this version of Plangate cannot read it."""
+        """The plan version that the entry adds, with its estimate; None if this version of Plangate cannot read it."""
         if isinstance(self.event, Planned):
             return replace(self.event.plan, estimate=self.event.estimate)
         return self.event.plan if isinstance(self.event, Outgrew) else None
 
     @property
     def ends_plan(self) -> bool:
-        """Whether the plan that was in force before it is not in force any more."""
+        """Whether the plan that was in force before the entry is no longer in force after it."""
         return self.gate.digest != self.before.digest
 
 

@@ -32,7 +32,7 @@ class PlannerAnswer:
 class QuestionState:
     newest: Asked | None = None
     asked_at: datetime = NEVER
-    """When it was journaled."""
+    """When the newest question was journaled."""
     shown: Shown | None = None
     """Where the open question is shown; None before it is shown."""
     comment: str = ""

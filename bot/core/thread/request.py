@@ -30,7 +30,7 @@ class RequestState:
     Each plan builds on the one before it, until one is carried out or its round ends.
     """
     planned: int = 0
-    """How many of them, from the first on, are in a plan and were not carried out. A further request builds on them."""
+    """How many entries, from the first on, are in a plan that was not carried out. A further request builds on them."""
     position: int = 0
     """The number of the newest request's entry; 0 if there was no request."""
     journaled_at: datetime = NEVER
@@ -38,7 +38,7 @@ class RequestState:
     planning_ask: int = 0
     """The ask of the newest request or retry. One progress comment shows all planning from there on."""
     is_planned: bool = False
-    """Whether the planning since then has produced a plan."""
+    """Whether the planning since `planning_ask` has produced a plan."""
     kept_turns: tuple[Noted, ...] = ()
     """Turns that arrived while approved work ran and that no request has begun with yet, oldest first."""
     untrusted: bool = False
@@ -46,16 +46,16 @@ class RequestState:
     setup: Prepared | None = None
     """The result of the first set-up for the newest request; None before it ran."""
     plan: PlanDocument | None = None
-    """The newest plan for it; None if there is none or this version cannot read it."""
+    """The newest plan for the newest request; None if there is none or this version cannot read it."""
     answer: str = ""
-    """The answer that its planner gave instead of a plan; "" for none."""
+    """The answer that the request's planner gave instead of a plan; "" for none."""
     branch: str = ""
-    """The branch that holds its work; "" before there is one."""
+    """The branch that holds the request's work; "" before there is one."""
     commit: str = ""
     detail: str = ""
-    """Why it ended without the result that was asked for; "" if it did not, or is being retried."""
+    """Why the request ended without the expected result; "" if it did not, or is being retried."""
     work: Executed | None = None
-    """The newest finished work for it."""
+    """The newest finished work for the newest request."""
 
     def apply(self, step: EntryStep) -> "RequestState":  # noqa: C901, PLR0911, PLR0912 - one for each kind of entry
         """Return the part after one more entry. A new request drops the results of the one before it."""

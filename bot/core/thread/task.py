@@ -16,7 +16,7 @@ from bot.core.markdown.elements import code
 from bot.core.notes import FindingOffered, OccurrenceDue, OccurrenceEnded, PullRequestEnded, TaskChanged
 
 REMEMBERED: Final = 50
-"""Most occurrences in a history. A dropped one is older than the newest due time, so it is never due again."""
+"""Maximum occurrences in a history. A dropped one is older than the newest due time, so it is never due again."""
 MOST_REJECTED: Final = 1_000
 
 _OUTCOMES: Final = {

@@ -112,5 +112,4 @@ class CostState:
         return sum(prompts for prompts, _ in counts), sum(answers for _, answers in counts)
 
     def consumption(self, session: str) -> Consumption:
-        """Return the journaled consumption of a session."""
         return Consumption(self.by_session.get(session, 0.0), *self.tokens_by_session.get(session, (0, 0)))
