@@ -1,8 +1,7 @@
 """Git's smart HTTP protocol at `<server>/<owner>/<repo>.git`.
 
 Most of a bot's requests to git are for a list of refs: `ls-refs`, and the list before a push. Both are answered here
-from the repository's files. A function that returns None leaves the answer to git, for example because a ref is
-symbolic.
+from the repository's files. A function that returns None leaves the answer to git.
 """
 
 import gzip
@@ -147,11 +146,8 @@ def packet(line: str) -> bytes:
 
 
 def peel_tags(bare: Bare, refs: Mapping[str, str]) -> dict[str, str] | None:
-    """Return what annotated tags point to: ref -> object id; None if too many of the objects are in packs.
-
-    Branches are skipped, because they always point to commits.
-    """
-    others = {name: at for name, at in refs.items() if not name.startswith("refs/heads/")}
+    """Return what annotated tags point to: ref -> object id; None if too many of the objects are in packs."""
+    others = {name: at for name, at in refs.items() if not name.startswith("refs/heads/")}  # those are commits always
     if sum(not bare.is_loose(at) for at in set(others.values())) > FEW:
         return None
     return {name: bare.resolve(at, "") or at for name, at in others.items() if _is_tag(bare, at)}
@@ -165,8 +161,7 @@ def _is_tag(bare: Bare, ident: str) -> bool:
 
 
 # https://git-scm.com/docs/http-protocol. The password of Basic authentication is a token. All other requests are
-# answered by git's own upload-pack and receive-pack, without git-http-backend, which would be a second process for each
-# request.
+# answered by git's own upload-pack and receive-pack, without the second process that git-http-backend would be.
 
 PRE_RECEIVE = """#!/bin/sh
 while read -r old new ref; do
