@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync the names in a folder to disk, so that they survive a loss of power. Raises OSError."""
+    """Sync the entries of a folder to disk, so that they survive a loss of power. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -19,7 +19,7 @@ from bot.core.secrets.redaction import Redactor
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
-# --- Redacts secrets from everything written to a terminal (PR4, X3) -------------------------------------------------
+# --- Redaction of standard output and standard error (PR4, X3) --------------------------------------------------------
 # `redirect_output` applies this to standard output and standard error of a process, including tracebacks.
 
 
@@ -40,7 +40,6 @@ class Outlet(TextIOBase):
         self.raw.flush()
 
     def writable(self) -> bool:
-        """Return True: the stream is write-only."""
         return True
 
     def isatty(self) -> bool:
@@ -76,8 +75,9 @@ def redirect_output(redactor: Redactor) -> Iterator[None]:
         yield
 
 
-# --- The log of a process: one line per event, as text or JSON, without secrets or message bodies (PR4) ---------------
-# Service and Action log what happens. A `run` logs only warnings and errors, because it prints its events.
+# --- The log of a process (PR4) ---------------------------------------------------------------------------------------
+# Each event is one line of text or JSON, without secrets or message bodies. Service and Action log what happens. A
+# `run` logs only warnings and errors, because it prints its events.
 
 LOGGER: Final = logging.getLogger("plangate")
 OURS: Final = logging.getLogger("bot")
@@ -85,8 +85,8 @@ OURS: Final = logging.getLogger("bot")
 LONGEST_VALUE: Final = 500
 _NUMBERS: Final = (bool, int, float, type(None))
 _BETWEEN: Final = "\n" * 5
-"""Separates texts that are searched together. At most four line breaks may separate a secret from the word
-that gives it away, so that each text is searched as if it stood alone."""
+"""Separates texts that are searched together. The redactor connects a secret with the word that reveals it over at most
+four line breaks, so each text is searched as if it stood alone."""
 _PLAIN: Final = re.compile(r"[\w.:/#@+ \n-]*", re.ASCII)
 """Texts without characters that could hide or quote a secret."""
 _QUOTED: Final = re.compile(r'[ "=]')
@@ -114,7 +114,7 @@ class LineFormatter(logging.Formatter):
         return " ".join([head, *[f"{name}={_format_value(value)}" for name, value in facts.items()]])
 
     def _clean_all(self, events: list[dict[str, object]]) -> list[dict[str, object]]:
-        """Return facts without secrets. Plain texts are searched together, because each search has a fixed cost."""
+        """Return the facts of events without secrets. Plain texts are searched together to save time."""
         values = [value for facts in events for value in facts.values() if not isinstance(value, _NUMBERS)]
         texts = [value for value in values if isinstance(value, str) and len(value) <= LONGEST_VALUE]
         joined = _BETWEEN.join(dict.fromkeys([text for text in texts if len(text) >= SHORTEST]))
@@ -131,7 +131,7 @@ class LineFormatter(logging.Formatter):
 def setup(
     style: str, level: str = "INFO", *, redactor: Redactor | None = None, out: "SupportsWrite[str] | None" = None
 ) -> None:
-    """Send the log of the whole process to a stream (default: standard error), as `text` or `json`, from a level on."""
+    """Send the process's log, from `level` up, to a stream (default: standard error), in the style `text` or `json`."""
     handler = logging.StreamHandler(out or sys.stderr)
     handler.setLevel(level)
     handler.setFormatter(LineFormatter(as_json=style == "json", redactor=redactor or Redactor()))

@@ -83,7 +83,6 @@ class Collector:
             threading.Thread(target=self._post, args=(spans,), name="spans").start()
 
     def _post(self, spans: list[dict[str, Any]]) -> None:
-        """Post spans to the collector, and log a failure."""
         import httpx2
 
         resource = {"attributes": _attributes({"service.name": "plangate"})}
@@ -111,7 +110,7 @@ class _Span:
 
 @dataclass(slots=True)
 class Telemetry:
-    """Listens to the sessions of one thread."""
+    """Records the sessions of one thread."""
 
     thread: str
     clock: Clock
@@ -263,7 +262,7 @@ class Telemetry:
         return self._open[key]
 
     def _end(self, key: object, error: str = "", facts: Facts | None = None, at: datetime | None = None) -> None:
-        """End the span of a key, if there is one, with further facts."""
+        """End the open span with that key, if there is one, and add facts to it."""
         span = self._open.pop(key, None)
         if span is None:
             return

@@ -71,7 +71,7 @@ class Terminal(Dialogue):
         return PostedComment(f"{TERMINAL}-{ask}")
 
     async def post(self, text: str, ask: int) -> None:
-        """Print a text. It has left this process on return, so the journal may record it as posted."""
+        """Print a text. It is flushed on return, so the journal may record it as posted."""
         print(readable(text), file=self.out, flush=True)
 
     async def snapshot(

@@ -88,7 +88,7 @@ def problem_answers(answers: Mapping[int, str]) -> dict[int | str, dict[str, Any
 
 
 def add_problems(app: FastAPI) -> None:
-    """Have errors of the API answered as problems. Other routes keep FastAPI's answers."""
+    """Respond to errors of the API with problems. Other routes keep FastAPI's responses."""
 
     @app.exception_handler(Problem)
     async def problem(_: Request, error: Problem) -> Response:
@@ -122,11 +122,12 @@ _NAMES: Final = _LOOPBACK | {"localhost"}
 
 
 def may_read(settings: Settings, request: Request) -> bool:
-    """Return whether a caller has the API token or, at a service with neither a token nor a public URL, whether it is a
-    program on this machine.
+    """Return whether a caller may read the service's data.
 
-    A proxy on this machine looks like such a program, whoever its client is, if it adds no header and names this
-    machine as the host, as nginx does by default. So once a token or a public URL is set, only the token counts (W1b).
+    Callers with the API token may. If the service has neither a token nor a public URL, programs on this machine may
+    too. A proxy on this machine cannot be told from such a program, whoever its client is, if it adds no header and
+    names this machine as the host, as nginx does by default. So once a token or a public URL is set, only the token
+    counts (W1b).
     """
     if token := settings.github.api_token.reveal().encode():
         presented = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
@@ -135,10 +136,10 @@ def may_read(settings: Settings, request: Request) -> bool:
 
 
 def is_served_locally(settings: Settings, request: Request) -> bool:
-    """Return whether a program on this machine asks a service that is meant for this machine alone.
+    """Return whether a request comes from this machine to a service that is meant for this machine alone.
 
-    The request comes from this machine, names this machine, and did not pass a proxy. A page on the internet can have
-    its own name lead to 127.0.0.1 (DNS rebinding) and so have a browser here ask: such a request carries that name.
+    The request comes from this machine, names this machine, and did not pass a proxy. A page on the internet can point
+    its own name to 127.0.0.1 (DNS rebinding), so that a browser here sends requests; those carry that name.
     """
     if settings.service.public_url or request.client is None or request.client.host not in _LOOPBACK:
         return False

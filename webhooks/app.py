@@ -43,9 +43,10 @@ from webhooks.delivery_route import DEFAULT_BOUNDS, Bounds, Deliveries, Deliveri
 from webhooks.event_stream import Streams
 from webhooks.setup.set_up import CLOSED_SET_UP, SetUpRoutes, SetUpVisitor, announce_set_up
 
-# --- The socket. With the queue in PostgreSQL, several processes on one machine may listen on one port, so that one of
-# them can be upgraded or killed while the others answer. Linux shares new connections out among them, and lets only
-# processes of one user do so (SO_REUSEPORT).
+# --- The socket -------------------------------------------------------------------------------------------------------
+# With the queue in PostgreSQL, several processes on one machine may listen on one port, so that one of them can be
+# upgraded or killed while the others answer. Linux shares new connections out among them, and lets only processes of
+# one user do so (SO_REUSEPORT).
 # https://man7.org/linux/man-pages/man7/socket.7.html
 
 BACKLOG: Final = 256
@@ -61,8 +62,8 @@ _OTHERS: Final = "choose another --host or --port"
 def bind_listener(host: str, port: int, *, shares: bool = False) -> socket.socket:
     """Return a socket on an address (port 0: any free port). Raises Misconfigured if that fails.
 
-    A socket that `shares` its port does not listen yet: Linux would give it connections that the others could answer
-    now. Any other listens at once, so that connections wait for the process instead of being refused.
+    A socket that `shares` its port does not listen yet: Linux would give it connections that other processes could
+    answer now. Any other socket listens at once, so that connections wait for the process instead of being refused.
     """
     # The protocol is named because asyncio turns off Nagle's algorithm only if it is.
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -159,7 +160,7 @@ def serve(
 ) -> int:
     """Serve until SIGTERM or SIGINT, then shut down, and return the exit code.
 
-    That takes at most 10 s; with a worker whose queue is in a database, as long as handing the work back takes.
+    Shutting down takes at most 10 s, or with a worker whose queue is in a database, as long as handing the work back.
 
     If the settings name no account, serve the set-up first, and then, on the same socket, as the App that it created.
 
@@ -251,8 +252,7 @@ async def run(
 
 
 class _Server(uvicorn.Server):
-    """A server that a signal only stops. uvicorn would raise the signal again, which would skip the code that
-    follows."""
+    """A server that a signal only stops. uvicorn's own would raise the signal again, and so skip the code after it."""
 
     def __init__(
         self, config: uvicorn.Config, stopping: Callable[[], None], announce: Callable[[], None] = lambda: None
@@ -262,7 +262,7 @@ class _Server(uvicorn.Server):
         self._announce = announce
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and announce it: an older process on the same port may be ended from now on."""
+        """Listen, and log that: from now on, an older process on the same port may be ended."""
         await super().startup(sockets)
         self._announce()
 

@@ -4,8 +4,9 @@ A client is cut off if it does not send a whole request head in time, or does no
 time. When a new connection exceeds a limit, the client that has kept the server waiting longest is cut off. A delivery
 arrives within one round trip, so slow clients cannot keep deliveries out, whatever addresses they use.
 
-Connections of one address are limited as well, except those of this machine: behind a proxy on it, every client has its
-address. A proxy on another machine needs a larger limit. GitHub's deliveries come from a few addresses each.
+Connections of one address are limited as well, except those of this machine: behind a proxy on this machine, every
+client has the proxy's address. A proxy on another machine needs a larger limit. GitHub's deliveries come from a few
+addresses each.
 """
 
 import asyncio
@@ -47,7 +48,7 @@ class Clients:
     """The connections that the server waits for, longest wait first."""
 
     def admit(self, client: "BoundedProtocol") -> None:
-        """Count a new connection. If it exceeds a limit, the client that has kept the server waiting longest goes."""
+        """Count a new connection. If it exceeds a limit, cuts off the client that kept the server waiting longest."""
         site = _site(client.client[0] if client.client else "")
         self._open[client] = site
         self._waiting[client] = None
@@ -76,8 +77,10 @@ class Clients:
 
 
 class JoinedWrites:
-    """A transport that sends what is written in one step of the event loop with one system call: uvicorn writes the
-    head of a response and its body separately."""
+    """A transport that joins all writes of one step of the event loop into one system call.
+
+    uvicorn writes the head of a response and its body separately.
+    """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
@@ -85,7 +88,7 @@ class JoinedWrites:
         self._written: list[bytes] = []
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the transport has."""
+        """Return an attribute of the wrapped transport."""
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
@@ -110,7 +113,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     clients: ClassVar[Clients]
     _timer: asyncio.TimerHandle | None = None
-    """Checks the deadline once in a while. Each request moves the deadline, and a timer for each would cost more."""
+    """Checks the deadline from time to time. Each request only moves the deadline: a timer for each would cost more."""
     _deadline: float = inf
     """When to cut the client off, by the clock of the event loop."""
     _timed: RequestResponseCycle | None = None
@@ -157,7 +160,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of a body."""
+        """Receive a part of a body."""
         self._unbounded = 0
         super().on_body(body)
 

@@ -154,7 +154,7 @@ def describe_deliveries(app: FastAPI, deliveries: Deliveries) -> None:
 
 
 class _Log:
-    """Logs the deliveries that are answered in one step of the event loop with one write."""
+    """Logs all deliveries of one step of the event loop with one write."""
 
     def __init__(self) -> None:
         self._answered: list[dict[str, object]] = []

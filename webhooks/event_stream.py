@@ -18,7 +18,7 @@ from webhooks.access import Problem
 from webhooks.client_limits import EXTENSION
 
 MOST_STREAMS: Final = 100
-"""Open streams in all. With them, other clients still find connections (`client_limits.ClientLimits`)."""
+"""Maximum number of open streams. It leaves connections for other clients (`webhooks.client_limits.ClientLimits`)."""
 STREAMS_PER_PERSON: Final = 6
 """Open streams of one person, who may have several tabs. Once half of all streams are open, a person gets only one."""
 STREAM_SECONDS: Final = 600.0
@@ -42,7 +42,7 @@ class Streams:
     """Set when the service ends, and every stream with it."""
 
     def end(self) -> None:
-        """End every stream, so that none keeps the service from ending. Clients connect again, to what runs then."""
+        """End every stream, so that none delays the end of the service. Clients connect again, to the next process."""
         self.is_over.set()
 
     @property
@@ -65,7 +65,7 @@ class Streams:
         try:
             yield
         finally:
-            self._open -= Counter((person,))  # forgets who has none
+            self._open -= Counter((person,))  # removes persons without a stream
 
 
 def encode_event(name: str, value: Any, id: int) -> bytes:
@@ -77,8 +77,10 @@ SIGN_OF_LIFE: Final = b": alive\n\n"
 
 
 class EventStream(Response):
-    """The response that sends a stream's events to a person. It ends with the events, the client, the time, or the
-    service."""
+    """The response that sends a stream's events to a person.
+
+    It ends when the events or the service end, when the client leaves, or after STREAM_SECONDS.
+    """
 
     media_type = "text/event-stream"
 

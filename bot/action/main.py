@@ -1,4 +1,4 @@
-"""GitHub Actions: handles one event, looks at its thread until it rests, then at every waiting thread. SHELL."""
+"""GitHub Actions: checks the thread of one event until it rests, then every waiting thread. SHELL."""
 
 import asyncio
 import json
@@ -30,9 +30,10 @@ from bot.service.github_host import GitHubHost
 from bot.service.maintenance_pass import run_periodic_work
 from bot.service.reconcile import unreported_threads
 
-# --- What a job does only if it has work: it prepares the machine for a sandbox, and switches the sweep --------------
-# Most jobs only read, and install nothing. While a job works, the sweep stays on: the work of a job that dies is then
-# found soon. At the end it stays on if something waits for people.
+# --- What a job prepares before it works ------------------------------------------------------------------------------
+# Most jobs only read, and install nothing. A job that has work prepares the machine for a sandbox, and switches the
+# sweep on. It stays on while the job works, so that the work of a job that dies is found soon, and at the end it stays
+# on if something waits for people.
 
 _SECONDS: Final = 120
 """Seconds after which the script is ended. It limits itself to less."""
@@ -58,14 +59,14 @@ class Preparation:
         if self.switch is not None:
             try:
                 await self.switch.turn(on=True)
-            except PlangateError as error:  # told at the end, if something waits then
+            except PlangateError as error:  # reported at the end if something waits then
                 self.runner.say(f"plangate: the scheduled check was not switched on: {error}")
         if self.given.sandbox_script is not None:
             for line in await asyncio.to_thread(_run_script, self.given):
                 self.runner.warning(line)
 
     async def turn_sweep(self, *, on: bool) -> None:
-        """Switch the sweep on or off. If that fails, say once what it costs."""
+        """Switch the sweep on or off. If that fails, print once what the failure costs."""
         if self.switch is None:
             return
         try:
@@ -100,10 +101,10 @@ def _run_script(action: ActionSettings) -> list[str]:
     return result.stderr.splitlines()
 
 
-# --- One event: its thread is checked until it rests, then every waiting thread ---------------------------------------
-# A job that only listens reads what people said while another job works on the thread. A sweep skips threads that
-# another job works on. It continues threads that wait for approval, requests that this run took in, and work or texts
-# that a dead job did not post. A scheduled run also reads what was said on a thread without an event.
+# --- One event: its thread first, then every waiting thread -----------------------------------------------------------
+# A job that only reads comments does so while another job works on the thread. A sweep skips threads that another job
+# works on. It continues threads that wait for approval, requests that this run took in, and work or texts that a dead
+# job did not post. A scheduled run also finds comments that no event reported.
 
 FAILED: Final = 5
 TRIES: Final = 5
@@ -120,7 +121,7 @@ class ActionJob:
     runner: Runner
     clock: Clock = field(default_factory=SystemClock)
     unreported_threads: Callable[[], Awaitable[Sequence[ThreadAddress]]] | None = None
-    """Returns the threads on which somebody spoke and no event reported it (W3)."""
+    """Returns the threads with a comment that no event reported (W3)."""
     maintain: Callable[[], Awaitable[None]] | None = None
     """Runs the scheduled tasks that are due (MT10)."""
     preparation: Preparation | None = None
@@ -148,9 +149,9 @@ def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
 
 
 def _refuse(error: NoModelKey, environ: Mapping[str, str] | None, runner: Runner) -> ActionSettings:
-    """Post on the event's thread why the Action cannot work, if GitHub lets it, and return the settings.
+    """Post on the event's thread why the Action cannot work, if GitHub allows that, and return the settings.
 
-    A text that is no key stands in for the missing one. It encrypts nothing, for no journal is read or written.
+    A placeholder stands in for the missing key. It encrypts nothing, because no journal is read or written.
     """
     settings = action({**environment_variables(environ), "INPUT_ANTHROPIC_API_KEY": "a text that is no key"})
     runner.mask(secret.reveal() for secret in settings.secrets)
@@ -192,7 +193,7 @@ def _thread_of_outputs(
 
 
 def thread_in(action: ActionSettings) -> tuple[int, str]:
-    """Return the number of the event's thread, or 0 if it has none, and the key of what was said.
+    """Return the number of the event's thread, or 0 if it has none, and the key of the reported turn ("" for none).
 
     Raises Misconfigured.
     """
@@ -201,7 +202,7 @@ def thread_in(action: ActionSettings) -> tuple[int, str]:
         if action.event in EVENTS:
             wake = parse_delivery(action.event, body)
             if wake is None or (action.event, wake.action) == ("issues", "edited"):
-                return 0, ""  # a box of a tracking issue was ticked: the scheduled tasks read which
+                return 0, ""  # a box of a tracking issue was ticked; the scheduled tasks read it
             return wake.thread or 0, wake.told
         # A run started by hand, or by a job without secrets, may name a thread.
         inputs = json.loads(body).get("inputs") or {}
@@ -235,7 +236,7 @@ async def run_job(job: ActionJob, address: ThreadAddress | None) -> int:
 
 
 async def _advance_thread(job: ActionJob, address: ThreadAddress) -> ThreadState:
-    """Carry the event's thread on as far as this job may, and wait for its approval as long as configured."""
+    """Check the event's thread as far as this job may, and wait for its approval as long as configured."""
     if job.given.only_listen:
         return await job.host.read_comments(address)
     if job.given.dry_run:
@@ -252,7 +253,7 @@ async def _advance_thread(job: ActionJob, address: ThreadAddress) -> ThreadState
 
 
 async def _retry_on_conflict(job: ActionJob, address: ThreadAddress) -> ThreadState:
-    """Check a thread. Retries after Conflict, because a job that only listens may have written first."""
+    """Check a thread. Retries after Conflict, because a job that only reads comments may have written first."""
     for seconds in range(1, TRIES):
         try:
             return await job.host.check_thread(address)
@@ -262,7 +263,7 @@ async def _retry_on_conflict(job: ActionJob, address: ThreadAddress) -> ThreadSt
 
 
 async def _check_others(job: ActionJob, own: ThreadAddress | None) -> AsyncIterator[tuple[ThreadAddress, ThreadState]]:
-    """Carry on every other thread that no job works on, and yield it. A failure does not stop the others."""
+    """Check every other thread that no job works on, and yield it. A failure does not stop the others."""
     every = dict.fromkeys(await job.host.open_threads())
     if own is None:  # only on schedule: an event's own thread should not wait for this
         every |= dict.fromkeys(await _unreported_threads(job))
@@ -299,5 +300,5 @@ async def _is_unattended(job: ActionJob, address: ThreadAddress, state: ThreadSt
 
 
 def _failed_in_this_run(state: ThreadState, began: datetime) -> bool:
-    """Return whether a thread failed in this run. The run of an older failure has reported it."""
+    """Return whether a thread failed in this run. An older failure was reported by its own run."""
     return state.stage is Stage.FAILED and state.work.failed_at >= began

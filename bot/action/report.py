@@ -17,7 +17,7 @@ from bot.core.names import ThreadAddress
 from bot.core.thread.state import ThreadState
 from bot.receipts.envelope import parse_envelope
 
-# --- The report of an Action run: the outputs of action.yml, and the job's summary in Markdown -----------------------
+# --- The outputs of action.yml, and the job's summary -----------------------------------------------------------------
 
 OUTPUTS: Final = (
     *("stage", "thread", "plan_comment_url", "plan_digest", "pull_request_url"),
@@ -26,7 +26,7 @@ OUTPUTS: Final = (
 
 
 def outputs(action: ActionSettings, at: ThreadAddress | None, state: ThreadState | None) -> dict[str, str]:
-    """Return every output; "" for missing ones. Writes the predicate of a receipt to the file that it names."""
+    """Return every output by name, "" for a missing one. Writes the predicate of a receipt to its file."""
     if at is None or state is None:
         return dict.fromkeys(OUTPUTS, "")
     receipt = receipt_path(action, state)
@@ -90,7 +90,8 @@ def _cost(state: ThreadState) -> str:
     return "" if state.costs.total_usd is None else f"{state.costs.total_usd:.4f}"
 
 
-# --- The input `verify`: checks the receipts of a pull request's commits instead of checking threads -----------------
+# --- The input `verify` -----------------------------------------------------------------------------------------------
+# The job checks the receipts of a pull request's commits instead of checking threads.
 
 NOT_VALID: Final = 5
 """The exit code if a commit of the agent has no valid receipt."""

@@ -58,7 +58,6 @@ class Runner:
         _append(path, self.redactor.redact(text).rstrip() + "\n\n")
 
     def _command(self, name: str, text: str) -> None:
-        """Send one command, which the runner obeys."""
         message = _escape(self.redactor.redact(text))
         self._write(f"::{self._token}::\n::{name} title=Plangate::{message}\n::stop-commands::{self._token}")
 
@@ -68,7 +67,7 @@ class Runner:
 
 
 def _escape(text: str) -> str:
-    """Return a command's value escaped for the runner: one line."""
+    """Return a command's value as one line, escaped for the runner."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -13,7 +13,7 @@ from bot.core.errors import Misconfigured
 if TYPE_CHECKING:
     from bot.cli.threads import ServiceClient
 
-# --- `worker`, `migrate`, and `reindex`: the commands of a service with its queue in PostgreSQL -----------------------
+# --- Commands of a service with its queue in PostgreSQL ---------------------------------------------------------------
 
 
 def add_cluster_commands(commands: "argparse._SubParsersAction[Any]") -> None:
@@ -79,7 +79,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-# --- `threads`, `show`, and `watch`: the commands that show a service's threads ---------------------------------------
+# --- Commands that show a service's threads ---------------------------------------------------------------------------
 
 _THREAD: Final = re.compile(r"[\w.-]+/[\w.-]+#[1-9][0-9]{0,14}")
 

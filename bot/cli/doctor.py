@@ -39,7 +39,7 @@ from bot.core.errors import Misconfigured, NoSandbox, PlangateError, Refused, Tr
 from bot.core.maintenance import CheckResult
 from bot.service.maintenance_pass import next_due
 
-# --- `plangate doctor --live`: what will happen, each step, and the table at the end ----------------------------------
+# --- `plangate doctor --live` -----------------------------------------------------------------------------------------
 
 DIFFERS: Final = 1
 """Exit code if GitHub does not do what the bot expects."""
@@ -70,7 +70,7 @@ def try_live(out: TextIO, name: str, *, skipped: Collection[int], confirmed: boo
 
 
 def table(outcomes: Collection[ExperimentOutcome]) -> Iterator[str]:
-    """Yield the lines of the table: what was expected, what was seen, and what follows where they differ."""
+    """Yield the lines of the table: the expected result, the actual one, and if they differ, the consequence."""
     for outcome in outcomes:
         row = outcome.expectation
         sign = "✗" if outcome.differs else "✓" if outcome.seen else "·"
@@ -85,14 +85,14 @@ def table(outcomes: Collection[ExperimentOutcome]) -> Iterator[str]:
 
 
 def _has_pressed_enter() -> bool:
-    """Return whether the person at the terminal has pressed Enter, which is then taken."""
+    """Return whether the person at the terminal has pressed Enter. Consumes that line."""
     if not sys.stdin.isatty():
         return False
     ready, _, _ = select.select([sys.stdin], [], [], 0)
     return bool(ready) and sys.stdin.readline() != ""
 
 
-# --- The findings about scheduled tasks: their due times, their mistakes, and the results of their checks -------------
+# --- Findings about scheduled tasks -----------------------------------------------------------------------------------
 
 if TYPE_CHECKING:
     from bot.core.configuration import Configuration
@@ -113,7 +113,7 @@ _NEEDS: Final = (
 def check_tasks(text: str, now: datetime, folder: Path, *, try_check: "TryCheck | None" = None) -> Iterator[Finding]:
     """Yield the findings on each scheduled task of a configuration, or one about the mistake in the file.
 
-    `folder` is that of the project, with its own recipes. `try_check` runs a check; None if none is run.
+    `folder` is the project's, and may hold recipes. `try_check` runs a check; with None, no check is run.
     """
     try:
         keys = configuration(text, PATH)
@@ -260,7 +260,7 @@ def _report(out: TextIO, findings: Iterable[Finding]) -> int:
 
 
 def findings(settings: Settings, *, fix: bool = False, checks: bool = True) -> Iterator[Finding]:
-    """Yield the findings on programs, sandbox, data directory, model, database, GitHub, and the project around.
+    """Yield the findings on programs, sandbox, data directory, model, database, GitHub, and the current project.
 
     With `checks`, runs the checks of the project's scheduled tasks where a sandbox works.
     """

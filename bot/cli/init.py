@@ -31,7 +31,7 @@ from bot.config.environment import configuration
 from bot.config.settings import PATH, Settings
 from bot.core.errors import Misconfigured, PlangateError
 
-# --- Writes a project's workflows and configuration, and finds what existing workflows lack --------------------------
+# --- Writing the workflows and the configuration ----------------------------------------------------------------------
 # A file with a person's edits is kept, unless that person asks for a new one and keeps a copy. Nothing outside the
 # project's own folder is read or written.
 
@@ -70,8 +70,8 @@ mention: "@plangate"
 def write(project: Path, variant: Variant | None = None, *, force: bool = False) -> Iterator[str]:
     """Write the files, and yield one line for each. Raises Misconfigured if that is impossible.
 
-    The workflow listens for the bot name in the project's configuration. A workflow that is there is replaced if nobody
-    has edited it since `init` wrote it. One with edits is replaced with `force`, which keeps a copy beside it. The
+    The workflow reacts to the bot's name in the project's configuration. An existing workflow is replaced if nobody has
+    edited it since `init` wrote it. One with edits is replaced only with `force`, which keeps a copy beside it. The
     configuration is never replaced.
     """
     require_repository(project)
@@ -99,7 +99,6 @@ def configured_mention(project: Path) -> str:
 
 
 def _write_workflow(project: Path, name: str, text: str, *, force: bool) -> str:
-    """Write one workflow, and return what was done."""
     if _write_new_file(project, name, text):
         return f"wrote {name}"
     there = _read(project, name)
@@ -160,7 +159,7 @@ def creates_check_runs(main: str) -> bool:
 
 
 def wakes_itself(main: str) -> bool:
-    """Return whether a workflow gives the bot a token of its own, and starts jobs for comments of that account."""
+    """Return whether a workflow gives the bot its own token, and also starts jobs for comments of the bot's account."""
     return _OWN_TOKEN.search(main) is not None and "sender.login != '" not in main
 
 
@@ -248,7 +247,7 @@ def _not_written(name: str, error: OSError) -> Misconfigured:
     return Misconfigured(f"cannot be written: {error.strerror}", where=name, fix="let this user write there")
 
 
-# --- Chooses the variant of the workflows for a project, and gives the reason for each choice in one line ------------
+# --- The choice of a variant, with a reason for each part -------------------------------------------------------------
 # The first of these sources decides: the command line, the existing workflow, GitHub, a person's answer, the default.
 
 Ask = Callable[[str], bool]
@@ -292,15 +291,15 @@ class _Sources:
 def choose_variant(project: Path, options: InitOptions, settings: Settings, ask: Ask | None = None) -> Choice:
     """Return the variant for a project. `ask` is None if nobody can answer.
 
-    The token is shown only to the server that the settings name. Raises Misconfigured, and Transient if the release
-    that is to be pinned cannot be looked up.
+    The token is shown only to the server that the settings name. Raises Misconfigured, and Transient if the release to
+    pin cannot be read from its server.
     """
     require_repository(project)
     return asyncio.run(_choose(project, options, settings, ask))
 
 
 async def _choose(project: Path, options: InitOptions, settings: Settings, ask: Ask | None) -> Choice:
-    """Return the variant for a project: from the options, from the workflows it has, or from its repository."""
+    """Return the variant for a project: from the options, its existing workflows, or its repository on GitHub."""
     written, origin = written_variant(project), await origin_remote(project)
     start = written or Variant()
     server = _server(options.server or (written.server if written else origin.server if origin else GITHUB))
@@ -339,7 +338,7 @@ async def _constraints(choice: Choice, settings: Settings) -> RepositoryConstrai
 
 
 def _choose_key_place(choice: Choice, options: InitOptions, sources: _Sources) -> None:
-    """Choose where the key is kept: in an environment, which protects it, if the repository can have one."""
+    """Choose where the key is kept: in an environment, which protects the key, if the repository can have one."""
     if options.key_place is not None:
         place, why = options.key_place, "as you say"
     elif sources.before is not None:
@@ -357,7 +356,7 @@ def _choose_key_place(choice: Choice, options: InitOptions, sources: _Sources) -
 
 
 def _choose_attestation(choice: Choice, options: InitOptions) -> None:
-    """Have GitHub attest receipts if the person says so, or if the workflow that is there has it.
+    """Have GitHub attest receipts if the person says so, or if the existing workflow does so.
 
     GitHub Enterprise Server has no attestations: https://github.com/actions/attest#readme
     """

@@ -1,5 +1,4 @@
-"""The command line: parses, calls, and renders. SHELL: no rules here. Each command imports the heavy modules it
-needs."""
+"""The command line. SHELL: parses, calls, and renders. Each command imports the heavy modules that it needs."""
 
 import argparse
 import asyncio
@@ -88,7 +87,7 @@ def _describe_os_error(error: OSError) -> Misconfigured:
 
 
 class _ArgumentParser(argparse.ArgumentParser):
-    """Reports wrong usage like every other mistake: in one line with its cure."""
+    """Reports wrong usage in one line with its cure, as for every other mistake."""
 
     def error(self, message: str) -> NoReturn:
         """Exit with the mistake and a pointer to --help."""
@@ -137,7 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands.add_parser("schema", help="print the JSON schema of .github/plangate.yml")
     commands.add_parser("version", help="print the version")
-    for command in commands.choices.values():  # also after the command, without overriding one before it
+    for command in commands.choices.values():  # also after the command; without a value there, the one before it stays
         command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG)
     return parser
 
@@ -262,7 +261,7 @@ def _print_result(arguments: argparse.Namespace, run: "TerminalRun", seconds: fl
     if arguments.json:
         print(json.dumps(result(run, seconds)))
     code = exit_code(run, dry_run=arguments.dry_run)
-    if code in _NO_SUCCESS and not (arguments.json or sys.stdout.isatty()):  # a terminal has shown it already
+    if code in _NO_SUCCESS and not (arguments.json or sys.stdout.isatty()):  # a terminal has shown the reason already
         print(f"plangate: {run.state.request.detail}", file=sys.stderr)
     return code
 
@@ -277,7 +276,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _require_sandbox() -> None:
-    """Raise NoSandbox if no sandbox works, before work begins that would fail without one (D1)."""
+    """Raise NoSandbox if no sandbox works. Call it before work that would fail without one (D1)."""
     from bot.compose.local import try_sandbox
 
     try_sandbox()

@@ -26,7 +26,7 @@ from bot.receipts.approvers import APPROVER_CODE, AllowedSigners, ApproverVerdic
 from bot.receipts.envelope import SIZE_LIMIT, parse_envelope
 from bot.receipts.verdicts import ReceiptCheck, exit_code
 
-# --- `plangate verify`: prints the verdicts on receipts, and returns their exit code. SHELL --------------------------
+# --- `plangate verify`: the verdicts on receipts ----------------------------------------------------------------------
 
 NO_RECEIPT: Final = 27
 """The exit code if a commit of the agent has no receipt."""
@@ -47,7 +47,7 @@ class VerifyOptions:
     """The commit that a receipt in a file is compared with; "" for the newest one."""
     as_json: bool
     signers: tuple[Path, ...] = ()
-    """Files of the keys that may sign for approvers. With any, approvers must have signed the receipt themselves."""
+    """Files of the keys that may sign for approvers. If there are any, approvers must have signed the receipt."""
     revoked: Path | None = None
 
 
@@ -160,7 +160,7 @@ def _line(name: str, text: str) -> str:
 
 
 def _approver_text(approver: ApproverVerdict) -> str:
-    """Return who signed the receipt, or what is wrong with that."""
+    """Return who signed the receipt, or what is wrong with the signatures."""
     if approver.objections:
         return "; ".join(approver.objections)
     who = ", ".join(signature.login or str(signature.actor_id) for signature in approver.signatures)
@@ -185,7 +185,7 @@ def _to_json(verified: Sequence[_VerifiedCommit]) -> list[dict[str, object]]:
     ]
 
 
-# --- `plangate sign`: adds an approver's own signature to a receipt, and explains what it states. SHELL --------------
+# --- `plangate sign`: an approver's own signature ---------------------------------------------------------------------
 
 
 def print_signature(clone: ReceiptRepository, commit: str, key: Path, *, login: str, out: TextIO) -> int:
@@ -222,10 +222,10 @@ def _visible(text: str) -> str:
     return with_visible_codepoints(shorten_line(text, _WIDTH))
 
 
-# --- `plangate audit`: prints the rows of an export, as CSV or as one JSON object per line. SHELL --------------------
+# --- `plangate audit`: rows as CSV or JSON lines ----------------------------------------------------------------------
 
 _FORMULA: Final = re.compile("^(?=[\t\n])|(^|[;\t\n])(?=\\s*[=+@\uff1d\uff0b\uff0d\uff20-])")
-"""Where a spreadsheet would begin to read a formula. Some take a semicolon or a tab for the end of a cell.
+"""Matches where a spreadsheet would begin to read a formula. Some end a cell at a semicolon or a tab.
 
 https://owasp.org/www-community/attacks/CSV_Injection
 """
@@ -233,7 +233,7 @@ _THREADS_NAMED: Final = 20
 
 
 def parse_moment(text: str) -> datetime:
-    """Return the moment of a date or time; UTC if it names no zone. Raises Misconfigured."""
+    """Return a date or time as a datetime, in UTC if it names no zone. Raises Misconfigured."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
@@ -262,7 +262,7 @@ def unreadable_text(threads: Sequence[int]) -> str:
 
 
 def _cell(value: object) -> object:
-    """Return a cell that a spreadsheet shows as text and never runs as a formula.
+    """Return a cell that a spreadsheet shows as text and never evaluates as a formula.
 
     A carriage return becomes a newline: the csv module quotes only what could end its own lines.
     """

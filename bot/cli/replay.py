@@ -1,8 +1,7 @@
 """Shows a stored transcript as a tree of agents, responses, and tools with cost and time, or a thread's journal. SHELL.
 
-Secrets are redacted (L9).
-
-Transcripts are encrypted at rest. A local spool file is opened with the key of its data directory.
+Secrets are redacted, and transcripts are encrypted at rest (L9). A local transcript is decrypted with the key of its
+data directory.
 """
 
 import json
@@ -94,7 +93,7 @@ def _entries(entries: Sequence[Entry], checked: str) -> Iterator[tuple[str, str]
 
 
 def render_tree(lines: Iterable[Line], tally: Tally, load: Load) -> Iterator[tuple[str, str]]:
-    """Yield (kind, text) for each line of the tree: a sub-agent's lines where it was started, the totals last."""
+    """Yield (kind, text) for each line of the tree. A sub-agent's lines follow its start; the totals come last."""
     began = None
     for line in lines:
         began = began or line.at
@@ -172,7 +171,7 @@ def _clean(path: Path) -> Iterator[Line]:
 
 
 def _beside(path: Path, session: str) -> Iterable[Line]:
-    """Return the transcript of a session in the same folder as this one; nothing if it is missing."""
+    """Return the lines of a session's transcript in the folder of `path`; none if it is missing."""
     if Path(session).name != session:
         return ()
     file = path.with_name(session + path.suffix) if path.suffix == SUFFIX else path.with_name(session)

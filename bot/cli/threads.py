@@ -16,7 +16,7 @@ from bot.core.codepoints import with_visible_codepoints as readable
 from bot.core.errors import Misconfigured, PlangateError, Refused, Transient
 from bot.core.names import SHORT_DIGEST
 
-# --- A client of a running service's API, for the commands that show threads -----------------------------------------
+# --- A client of the service's API ------------------------------------------------------------------------------------
 
 SECONDS: Final = 30.0
 """Maximum silence of the service. An event stream sends something at least every 15 s."""
@@ -31,7 +31,7 @@ class StreamedEvent(NamedTuple):
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: the token is only for this service."""
+    """Follows no redirect, because the token is only for this service."""
 
     def redirect_request(self, *_: Any) -> None:
         """Return None: the redirect is an error."""
@@ -63,7 +63,7 @@ class ServiceClient:
             yield from items
 
     def follow(self, path: str, say: Callable[[str], None]) -> Iterator[StreamedEvent]:
-        """Yield the events of a stream without end. Connects again with the last id, and says so, when it breaks.
+        """Yield the events of a stream, without end. When the stream breaks, says so and resumes after the last id.
 
         Raises PlangateError if the service refuses.
         """
@@ -94,7 +94,6 @@ class ServiceClient:
 
 
 def _refusal(error: urllib.error.HTTPError, url: str) -> PlangateError:
-    """Return the error that a refusal stands for."""
     try:
         problem = json.loads(error.read())
         what, where, fix = problem["detail"], problem["where"], problem["fix"]
@@ -122,12 +121,12 @@ def _events(lines: Iterator[bytes]) -> Iterator[StreamedEvent]:
         fields |= {name: value} if name in {"id", "event", "data"} else {}
 
 
-# --- `plangate threads`, `show`, and `watch`: print the answers of the service's API. SHELL --------------------------
+# --- `plangate threads`, `show`, and `watch` --------------------------------------------------------------------------
 
 _ENDS: Final = {"answered": 0, "done": 0, "in_review": 0, "limit": 4, "failed": 5} | dict.fromkeys(
     ("rejected", "stale", "expired", "stopped"), 3
 )
-"""The stages in which a round has its result, with the exit code."""
+"""The stages in which a round has ended, each with the exit code."""
 _COLUMNS: Final = ("THREAD", "STAGE", "WAITS FOR", "COST", "UPDATED", "TITLE")
 
 
@@ -153,7 +152,7 @@ def print_thread(client: ServiceClient, thread: str, out: TextIO, *, as_json: bo
 
 
 def watch_thread(client: ServiceClient, thread: str, out: TextIO) -> int:
-    """Print one line for each entry of a thread's journal, as it comes, until its round ends. Return the exit code."""
+    """Print each new entry of a thread's journal as one line, until its round ends. Return the exit code."""
     path = thread_path(thread)
     now, _ = client.read(path)
     position = int(now["position"])

@@ -2,7 +2,7 @@
 
 The shipped files are the variant for github.com with an environment. Each other variant is made from them by replacing
 a few lines. The last line of a written file is its stamp: the version, the variant, and a digest of the text above it.
-So `init` and `doctor` know what wrote a file, and whether somebody has edited it since.
+From the stamp, `init` and `doctor` know what wrote a file, and whether somebody has edited it since.
 """
 
 import hashlib
@@ -115,7 +115,7 @@ _FORMS: Final = {
     "runner": _WORD,
     "attest": re.compile("true"),
 }
-"""The valid values in a stamp. Everybody who can change the file can write one, and its values become part of
+"""The valid values in a stamp. Everybody who can change the file can write a stamp, and its values become part of
 conditions and keys."""
 
 
@@ -138,7 +138,7 @@ def workflow_text(variant: Variant | None = None, name: str = WORKFLOW) -> str:
 
 
 def variant_in(text: str, mention: str) -> Variant:
-    """Return the variant of a workflow that exists, for a bot that is called by that mention."""
+    """Return the variant of an existing workflow, for a bot with that mention."""
     stamp = Stamp.of(text)
     if stamp is not None:
         return replace(stamp.variant, mention=mention)
@@ -158,7 +158,7 @@ def is_word(text: str) -> bool:
 
 
 def _with_name(text: str, variant: Variant) -> str:
-    """Return a workflow that listens for the variant's mention, and not to the bot's own account."""
+    """Return a workflow that starts jobs for the variant's mention, and not for comments of the bot's own account."""
     quoted = variant.mention.replace("'", "''")
     login = quoted.removeprefix("@")
     text = text.replace("'@plangate", f"'{quoted}").replace("'/plangate", f"'/{login}")

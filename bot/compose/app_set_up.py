@@ -1,11 +1,9 @@
-"""Creates the bot's GitHub App with a person at a browser: GitHub's manifest flow, from the first form to the
-saved secrets.
+"""Creates the bot's GitHub App with a person at a browser, by GitHub's manifest flow.
 
 - Each form has an unguessable state, which GitHub hands back with its code (W4a). Only the newest form counts.
 - GitHub hands out an App's private key once. If it cannot be saved, it stays in memory, and the same page saves it when
   it is loaded again.
-- Credentials appear under their name once, complete and synced, readable by this user alone, and replace no other
-  file.
+- Credentials appear under their name once, complete and synced, readable by this user alone, and replace no other file.
 """
 
 import asyncio
@@ -32,7 +30,7 @@ from bot.github.pace import WritePace
 from bot.github.tokens import StaticToken
 
 TIMEOUT: Final = 20
-"""Seconds to wait for GitHub, within the time that a request to the set-up may take."""
+"""Seconds to wait for GitHub: less than a request to the set-up may take."""
 _RELOAD: Final = "Reload this page to try again."
 _AFTERWARDS: Final = (
     "If GitHub lists the App there, delete it and begin again. Or keep it: generate a private key and set a webhook "
@@ -45,7 +43,7 @@ class ManifestForm:
     url: str
     manifest: str
     permissions: Mapping[str, str]
-    """What the App may do, as GitHub names it."""
+    """Permission -> access, as GitHub names them."""
     events: tuple[str, ...]
 
 
@@ -96,8 +94,8 @@ class AppSetUp:
     async def finish(self, state: str, code: str) -> CreatedApp:
         """Create the App that a state was given for, save its credentials, and return it.
 
-        Raises Refused if that is impossible, and Transient if loading the same page again may help. Its `where` is the
-        page of the owner's Apps if an App may have been left there.
+        Raises Refused if that is impossible, and Transient if loading the same page again may help. The error's `where`
+        is the page of the owner's Apps if an App may have been left there.
         """
         async with self._saving:
             attempt = self._attempt
@@ -111,7 +109,7 @@ class AppSetUp:
             return attempt.created
 
     async def _exchange(self, attempt: _Attempt, code: str) -> CreatedApp:
-        """Return the App of a code. An answer that ends the attempt withdraws its state."""
+        """Return the App that GitHub gives for a code. Withdraws the state if GitHub's answer ends the attempt."""
         apps = attempt.wanted.settings_url(self.server_url)
         try:
             created = await exchange_code(self.client, code)
@@ -169,7 +167,7 @@ def open_app_set_up(settings: Settings, redactor: Redactor) -> Iterator[AppSetUp
 
 
 def save_app(path: Path, variables: Mapping[str, str]) -> None:
-    """Write the credentials of an App, for this user only. Raises FileExistsError if there are some, and OSError."""
+    """Write the credentials of an App, for this user only. Raises FileExistsError if some exist, and OSError."""
     with NamedTemporaryFile("w", dir=path.parent, encoding="utf-8") as file:
         json.dump(variables, file, indent=2)
         file.flush()
@@ -179,7 +177,7 @@ def save_app(path: Path, variables: Mapping[str, str]) -> None:
 
 
 def saved_variables(created: CreatedApp, github: GitHubSettings) -> dict[str, str]:
-    """Return the variables that make a process speak as the App, with the addresses of a server of one's own."""
+    """Return the variables that make a process act as the App, with the addresses of an own GitHub server."""
     defaults = GitHubSettings()
     addresses = {
         "GITHUB_SERVER_URL": github.server_url,

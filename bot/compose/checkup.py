@@ -16,10 +16,10 @@ from bot.github.turns import LABEL
 from bot.service.connections import WRITING_CHECKS, Connections, ServedRepository, missing_permissions
 from bot.store.postgres.migrations import Inspection, inspect
 
-# --- GitHub checks of `plangate doctor`: who the bot is there, and whether it has the permissions that it needs ------
+# --- GitHub checks: the bot's account and its permissions -------------------------------------------------------------
 
 REPOSITORIES: Final = 50
-"""Maximum number of repositories in which the label and the rules are looked up."""
+"""Maximum number of repositories whose labels and rules are read."""
 SCOPE: Final = "repo"
 """Scope without which a classic token can do nothing here. docs/tokens.md lists all scopes."""
 USEFUL_SCOPES: Final = {
@@ -44,12 +44,12 @@ _OWN_ACCOUNT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found. `cure` tells how to fix it; "" if nothing is wrong."""
+    """The result of one check. `cure` says how to fix it; "" if nothing is wrong."""
 
     what: str
     cure: str = ""
     optional: bool = False
-    """Whether everything works without it. Then it does not affect the exit code."""
+    """Whether everything works without what was checked. Such a finding does not affect the exit code."""
     exit_code: int = 2
     """The exit code of `plangate doctor` if this has to be fixed."""
 
@@ -59,7 +59,7 @@ class Finding:
 
 
 def failed_check(what: str, error: PlangateError, cure: str = "") -> Finding:
-    """Return the finding that a check failed with an error. Without a `cure`, the error's own counts."""
+    """Return the finding that a check failed with an error. Without a `cure`, the finding has the error's own."""
     cure = cure or error.fix or "correct this, then run plangate doctor again"
     return Finding(f"{what}: {error.what}", cure, exit_code=error.exit_code)
 
@@ -117,7 +117,7 @@ def _installation(installation: repository.Installation) -> list[Finding]:
 async def _check_account(client: GitHubClient) -> list[Finding]:
     """Check the account of a token, and what it can push to.
 
-    GitHub does not tell a machine account from a person's account, but only a person's own account owns the
+    GitHub does not show whether an account is a machine account or a person's. But only a person's own account owns the
     repositories that are worked on.
     """
     bot = await repository.token_bot(client)
@@ -156,7 +156,7 @@ def _check_scopes(scopes: frozenset[str] | None) -> list[Finding]:
 
 
 async def _label(connections: Connections, *, fix: bool) -> list[Finding]:
-    """Look for the label that calls the bot, and create it with `fix`. Returns nothing for a job's own token."""
+    """Check for the label that calls the bot; with `fix`, create it. Returns nothing for a job's own token."""
     missing: list[str] = []
     is_any_served = False
     try:
@@ -217,7 +217,8 @@ def _webhook_secret(github: GitHubSettings) -> Finding:
     return Finding("webhook secret: not set", cure)
 
 
-# --- Database checks of `plangate doctor`: whether it is there, new enough, migrated, and open to its account --------
+# --- Database checks --------------------------------------------------------------------------------------------------
+# The server has to be reachable and new enough, the database migrated, and open to the account.
 
 OLDEST: Final = 13
 """The oldest server that is supported. No statement needs a newer one."""
@@ -227,7 +228,7 @@ _SHOWN_RIGHTS: Final = 3
 async def check_database(settings: Settings) -> tuple[Finding, ...]:
     """Check the database of the settings. Returns nothing if none is set.
 
-    Raises Misconfigured if it cannot be used from here, and Transient if there is no connection.
+    Raises Misconfigured if this process cannot use it, and Transient if there is no connection.
     """
     if not settings.database:
         return ()

@@ -36,12 +36,12 @@ from bot.workflow.thread_run import do_nothing
 if TYPE_CHECKING:
     from bot.service.overview.recorder import Recorder
 
-# --- Joins the components for threads on GitHub, for the service, the Action, and `sweep` ----------------------------
+# --- Threads on GitHub ------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class HostSetup:
-    """Everything that a host is made from. As an async context manager it opens the host, with its connections."""
+    """The parts of a host. As an async context manager, it opens the host with its connections."""
 
     settings: Settings
     only: tuple[Address, ...] = ()
@@ -89,7 +89,7 @@ class HostSetup:
         await self._opened.aclose()
 
 
-# --- Reads every journal of a repository for `plangate audit` --------------------------------------------------------
+# --- Journals of a repository, for `plangate audit` -------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +119,11 @@ async def read_audit(settings: Settings, repo: str, since: datetime) -> AuditExp
     return AuditExport(sorted(rows, key=lambda row: (row.at, row.thread, row.entry)), unreadable)
 
 
-# --- Joins the components for threads known by name, for the Action and `run OWNER/REPO#N` ---------------------------
+# --- Threads known by name, for the Action and `run` ------------------------------------------------------------------
 
 
 async def thread_of(host: GitHubHost, name: str, number: int) -> ThreadAddress:
-    """Return the address of one of its threads, looked up live. Raises Refused if there is no such repository."""
+    """Return the address of a thread in the repository `name`, read live. Raises Refused if there is none."""
     return (await host.connections.repository_by_name(repository_of(name))).thread(number)
 
 
@@ -141,7 +141,7 @@ async def check_once(settings: Settings, thread: str, out: TextIO) -> TerminalRu
 
 
 async def refuse_thread(host: GitHubHost, address: ThreadAddress, why: str) -> None:
-    """Post on a thread once why nothing can begin there, if somebody who may ask has asked."""
+    """Post on a thread, once, why no work can begin there. Posts only if somebody who may ask has asked."""
     async with host.open_run(address) as run:
         await notice_without_journal(run, configuration_error(why))
 

@@ -1,4 +1,4 @@
-"""What a job's sessions know of their place (K10, K11), and the canaries around them (X3)."""
+"""Describes a job's environment to its sessions (K10, K11), and plants the canaries around them (X3)."""
 
 import asyncio
 import json
@@ -32,7 +32,8 @@ from bot.workspace.workspace import GitWorkspace
 if TYPE_CHECKING:
     from bot.core.configuration import Configuration
 
-# --- Plants the canaries (X3): decoys that only code outside the sandbox can find, each with a value of its own ------
+# --- Canaries (X3) ----------------------------------------------------------------------------------------------------
+# A canary is a decoy that only code outside the sandbox can find. Each has a value of its own.
 
 FILE: Final = "credentials.json"
 
@@ -41,8 +42,8 @@ FILE: Final = "credentials.json"
 def plant_canary(data: Path) -> Iterator[CanaryAlarm]:
     """Create a decoy file in the data directory for one check of a thread, and yield the alarm that knows its value.
 
-    Every alarm also knows the decoy of the process, an environment variable. If the file cannot be written, the check
-    goes on: nobody can find the file either.
+    Every alarm also knows the value of the process's own decoy, an environment variable. If the file cannot be written,
+    the check goes on without that decoy.
     """
     value = _decoy_value()
     folder = data / "decoys" / secrets.token_hex(4)
@@ -65,11 +66,11 @@ def _of_the_process() -> str:
 
 
 def _decoy_value() -> str:
-    """Return a value that looks worth stealing and opens nothing."""
+    """Return a value that resembles a secret and is valid nowhere."""
     return f"sk-ant-admin01-{secrets.token_urlsafe(48)}"
 
 
-# --- Joins the fetcher of pictures and the check of their contents (K9) ----------------------------------------------
+# --- Pictures (K9) ----------------------------------------------------------------------------------------------------
 
 
 async def fetch_image_block(fetcher: PictureFetcher, url: str) -> Json:
@@ -83,7 +84,7 @@ def picture_fetcher_of(settings: Settings) -> PictureFetcher:
 
 
 def image_block(content: bytes) -> Json:
-    """Return the image block of a picture, judged by its first bytes. Raises Refused if the model cannot take it."""
+    """Return the image block of a picture, with the type that its first bytes show. Raises Refused for another type."""
     kind = media_type(content[:16])
     if kind is None:
         raise Refused("it is not a PNG, JPEG, GIF, or WebP image")
@@ -93,9 +94,9 @@ def image_block(content: bytes) -> Json:
         raise Refused(str(failure)) from None
 
 
-# --- Describes a job to its sessions: the place, its tools, the commits, the project memory (K10, K11) ---------------
-# All of it comes from the mirror, which holds the commits that are worked on anyway: it costs a few git processes for
-# each session, and no request to GitHub.
+# --- The environment of a session (K10, K11) --------------------------------------------------------------------------
+# A session is told the place, its tools, the newest commits, and the project memory. All of it comes from the mirror,
+# which holds the commits anyway: it costs a few git processes for each session, and no request to GitHub.
 
 COMMITS: Final = 5
 """Number of newest commits that a session is shown."""
@@ -110,7 +111,7 @@ class JobEnvironment:
     guidance: CommitId | None
 
     async def at(self, base: CommitId) -> Environment:
-        """Return the environment of work on a commit. Each session gets its own, with the memory of this moment."""
+        """Return the environment of one session's work on a commit, with the project memory as it is now."""
         mirror, mounts = self.workspace.mirror, self.workspace.limits.mounts
         await mirror.ensure(base)
         top_level = await mirror.top_level(base)

@@ -60,7 +60,7 @@ from bot.workspace.workspace import GitWorkspace, LocalWorkspace
 if TYPE_CHECKING:
     from bot.agent.model.anthropic_model import AnthropicModel
 
-# --- The result of one run from the terminal, on a local repository or a GitHub thread, and its listeners ------------
+# --- The result of one run from the terminal --------------------------------------------------------------------------
 
 Listener = Callable[[AgentEvent], None]
 
@@ -82,7 +82,7 @@ def combine_listeners(first: Listener, second: Listener) -> Listener:
     return listener
 
 
-# --- Joins the components for `plangate run` on a local repository ---------------------------------------------------
+# --- `plangate run` on a local repository -----------------------------------------------------------------------------
 
 _DEPTH: Final = 3
 """Number of folders between a data directory and a transcript in it."""
@@ -276,7 +276,7 @@ class _RunParts(RepositoryRules):
 async def _thread(journal: Journal, head: CommitId, prompt: str) -> ThreadNumber:
     """Return the thread of this request on this commit: the unfinished one, else a new one.
 
-    Skips a journal that another key wrote: changing the key costs what was stored.
+    Skips a journal that was written with another key, because it cannot be read.
     """
     for ordinal in count():
         thread = local_thread(head, prompt, ordinal)
@@ -289,7 +289,8 @@ async def _thread(journal: Journal, head: CommitId, prompt: str) -> ThreadNumber
     raise AssertionError("count() never ends")
 
 
-# --- The check of a scheduled task on a local repository, as an occurrence would run it, without GitHub or a model ----
+# --- The check of a scheduled task, tried locally ---------------------------------------------------------------------
+# It runs as an occurrence of the task would run it, without GitHub or a model.
 
 _HOSTS_NAMED: Final = 3
 

@@ -1,4 +1,4 @@
-"""Builds the parts that every face needs from settings and configuration: key, model, gate, limits, policy."""
+"""Builds from settings and configuration what each way to run the bot needs: key, model, gate, limits, policy."""
 
 from dataclasses import replace
 from functools import partial
@@ -84,8 +84,8 @@ def local_key_of(settings: Settings) -> StateKey:
 async def agents_of(mirror: Mirror, head: CommitId) -> dict[str, str]:
     """Return the project's own sub-agent types at a commit: path -> text.
 
-    Reads the mirror and never a checkout, which others may have written to. A file that is not text of this size reads
-    as too large.
+    Reads the mirror and never a checkout, which others may have written to. A file that is too large, or that is not
+    text, counts as too large.
     """
     await mirror.ensure(head)
     paths = [path for path in await mirror.paths(head, FOLDER) if path.endswith(".md")][: MOST + 1]
@@ -122,7 +122,7 @@ def gate_of(keys: Configuration, *, sandboxed: bool) -> PermissionGate:
 
 
 def egress_route_of(settings: Settings) -> EgressRoute:
-    """Return the route to the network. It never reaches GitHub's own API, wherever that is (N2)."""
+    """Return the route to the network. It never reaches the API of the configured GitHub server (N2)."""
     api = (urlsplit(url).hostname for url in (settings.github.api_url, settings.github.graphql_url))
     return EgressRoute(never=tuple(host for host in api if host))
 

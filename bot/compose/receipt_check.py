@@ -28,7 +28,8 @@ from bot.receipts.envelope import SIZE_LIMIT, DsseEnvelope, PublicKey, decode_ke
 from bot.receipts.verdicts import CommitFacts, ReceiptCheck, ReceiptVerdict, Trust, moment, verify_receipt
 from bot.store.plumbing import Plumbing
 
-# --- Checks receipts against the commits of a local clone, offline, with a few git processes for any number of them
+# --- Receipts of a local clone's commits ------------------------------------------------------------------------------
+# Any number of receipts costs a few git processes, and no network.
 # The clone may be somebody else's work. Git only reads objects in it, so that its configuration cannot influence git.
 
 _RECEIPTS: Final = "refs/plangate/receipts/"
@@ -97,10 +98,10 @@ class ReceiptRepository:
 
     @classmethod
     def at(cls, folder: Path, *, keys: Path | None, repository: str) -> "ReceiptRepository":
-        """Return the clone around a folder. Raises Misconfigured if there is none, if the key file cannot be read,
-        or if `repository` is none.
+        """Return the clone around a folder.
 
-        `repository` is ``OWNER/NAME`` or ``HOST/OWNER/NAME``; "" takes the URL of the remote origin.
+        `repository` is ``OWNER/NAME`` or ``HOST/OWNER/NAME``; "" stands for that of the remote origin. Raises
+        Misconfigured if there is no clone, if the key file cannot be read, or if `repository` has another form.
         """
         pinned = decode_keys(_read(keys), where=str(keys)) if keys else ()
         git = Plumbing(_git_directory(folder.absolute()), lambda: OFFLINE)
@@ -123,9 +124,9 @@ class ReceiptRepository:
     def find_commit(self, revision: str) -> str | None:
         """Return the id of the commit that a revision names; None if there is none.
 
-        Raises Misconfigured for a name that two things have, such as a branch and a tag, or a branch and a commit whose
-        id begins so: whoever can push a tag could have another commit checked. All digits of a commit always name it,
-        and HEAD is that of the clone, whatever else has that name.
+        Raises Misconfigured for an ambiguous name, such as one that a branch has and also a tag, or one that also
+        begins the id of a commit. Otherwise, whoever can push a tag could have another commit checked. A complete id
+        always names its commit, and HEAD that of the clone, whatever else has that name.
         """
         ran = self.git.run("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
         commit = ran.out.decode().strip()
@@ -181,7 +182,7 @@ class ReceiptRepository:
     ) -> Iterator[CommitFacts]:
         """Yield what git says about commits, given by id and with their objects as `read_files` returns them.
 
-        Only commits to compare with a receipt have their changed paths.
+        Only the commits in `compared` have their changed paths.
         """
         if not all(map(_is_named, commits, objects)):
             fix = "clone it from the server: this one has another object in a commit's place, or one that is too large"
@@ -205,7 +206,7 @@ class ReceiptRepository:
         changed: dict[str, list[str]] = {}
         paths_of_commit: list[str] = []
         fields = iter(ran.out.decode("utf-8", "surrogateescape").split("\0"))
-        for field in fields:  # a commit, or one letter with a path after it, which may look like a commit
+        for field in fields:  # a commit id, or one letter and then a path, which may resemble an id
             if field.strip("\n") in parents:
                 paths_of_commit = changed.setdefault(field.strip("\n"), [])
             elif field:
@@ -240,7 +241,7 @@ class ReceiptRepository:
 def _git_directory(folder: Path) -> Path:
     """Return the git directory of the clone around a folder, or of a bare one. Raises Misconfigured if there is none.
 
-    A bare repository inside a clone is a part of its files, and never taken for the clone.
+    A bare repository among the files of a clone is ignored.
     """
     for parent in (folder, *folder.parents):
         if (parent / ".git").exists():
@@ -291,18 +292,18 @@ def parse_commit(content: bytes) -> tuple[str, tuple[str, ...], str]:
 
 
 def _is_named(commit: str, content: bytes | None) -> bool:
-    """Return whether a commit object has the id by which git found it. Git itself does not look."""
+    """Return whether a commit object has the id by which git found it. Git itself does not check that."""
     if content is None:
         return False
     algorithm = hashlib.sha1 if len(commit) == _SHA1_DIGITS else hashlib.sha256
     return algorithm(b"commit %d\0%b" % (len(content), content)).hexdigest() == commit
 
 
-# --- Approvers' own signatures of receipts in a local clone: reads and checks them, and adds one (RC2) ---------------
+# --- Approvers' own signatures of receipts (RC2) ----------------------------------------------------------------------
 
 _ACTOR: Final = re.compile(r"[1-9][0-9]{0,17}")
 _MOST_SIGNATURES: Final = 50
-"""Maximum number of signatures that are read for one commit, because everybody who can push can add some."""
+"""Maximum number of signatures that are read for one commit: everybody who can push can add some."""
 _GIT_IDENTITY: Final = {
     f"GIT_{role}_{name}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -383,8 +384,8 @@ class ApproverCheck:
 def signable_receipt(clone: ReceiptRepository, revision: str, *, login: str, now: datetime) -> SignableReceipt:
     """Return the receipt of a commit, to be signed by the approver `login`; "" if only one person approved.
 
-    Raises Refused for a receipt that is not valid, and Misconfigured for a commit without one, and for somebody who
-    did not approve.
+    Raises Refused for a receipt that is not valid, and Misconfigured for a commit without one, and for somebody who did
+    not approve.
     """
     checked = clone.check_commit(revision, None, now)
     if not checked.verdicts:
@@ -427,7 +428,7 @@ def _store(clone: ReceiptRepository, ref: str, signature: bytes) -> None:
     git.ask("update-ref", ref, commit)
 
 
-# --- Checks the receipts of a pull request's commits in a checkout, for a job that fails if one is missing -----------
+# --- Receipts of a pull request's commits, for a job ------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,9 +444,9 @@ class VerifiedCommit:
 def verified_commits(checkout: Path, base: str, head: str, *, keys: str, repository: str) -> Iterator[VerifiedCommit]:
     """Yield the commits of a pull request, the newest first. `base` and `head` are ids of commits.
 
-    A relative path of `keys` is read from the base commit: what the pull request changes in that file counts for
-    nothing. An absolute path is read from the disk. `repository` is ``HOST/OWNER/NAME``. Raises Misconfigured for a
-    checkout that lacks commits or keys.
+    A relative path of `keys` is read from the base commit, so that the pull request cannot change the keys. An absolute
+    path is read from the disk. `repository` is ``HOST/OWNER/NAME``. Raises Misconfigured for a checkout that lacks
+    commits or keys.
     """
     clone = ReceiptRepository.at(checkout, keys=None, repository=repository)
     clone.require_history()

@@ -21,7 +21,7 @@ from bot.store.git_journal import read_archive
 from bot.store.receipt_refs import ReceiptRefs
 from bot.store.sealing import StateKey, parse_unverified
 
-# --- The operator's signing key, the list of their public keys (RC4), and receipts with a check run on GitHub --------
+# --- The operator's signing key (RC4), and receipts on GitHub ---------------------------------------------------------
 
 
 def receipt_key(settings: Settings) -> ReceiptKey:
@@ -71,7 +71,8 @@ class CheckedReceipts(Receipts):
         return envelope
 
 
-# --- Reads journals from files for `plangate replay`: as a thread's ref stores them, or as plain lines ---------------
+# --- Journals in files, for `plangate replay` -------------------------------------------------------------------------
+# A file holds a journal as the ref of a thread stores it, or as plain lines.
 
 
 def journal(path: Path, settings: Settings) -> tuple[tuple[Entry, ...], str] | None:

@@ -51,7 +51,7 @@ def parse_origin(url: str) -> ProjectRemote | None:
 
 
 async def release_commit(network: OperatorNetwork, server: str, action: str, tag: str) -> str:
-    """Return the commit that a tag of the action's repository names, asked of the server through git.
+    """Return the commit that a tag of the action's repository names, read from the server through git.
 
     A GitHub Enterprise Server that lacks the repository takes it from github.com, as GitHub Connect does:
     https://docs.github.com/en/enterprise-server@3.17/admin/managing-github-actions-for-your-enterprise/managing-access-to-actions-from-githubcom

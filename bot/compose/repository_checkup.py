@@ -31,7 +31,7 @@ FILES: Final = (f"{WORKFLOWS}/{MAIN}", f"{WORKFLOWS}/{SWEEP}", PATH)
 _MINUTES: Final = "https://docs.github.com/en/billing/concepts/product-billing/github-actions"
 _NAMING: Final = frozenset({NAMING, "commit_message_pattern", "commit_author_email_pattern", "committer_email_pattern"})
 _READING: Final = frozenset({"metadata", "contents", "issues", "actions", "administration", "environments", "secrets"})
-"""Permissions of an App that let it see the settings here. Most Apps have a few of them."""
+"""Permissions with which an App sees the settings that are checked here. Most Apps have a few of them."""
 _ENVIRONMENT: Final = "plangate"
 _PEOPLE: Final = "people in the configuration"
 _KEY_NAME: Final = "ANTHROPIC_API_KEY"
@@ -65,7 +65,7 @@ class RepositoryCheckup:
     profile: RepositoryProfile
 
     async def files(self) -> Mapping[str, str] | None:
-        """Return the files that the bot needs, as they are on the default branch, "" where there is none.
+        """Return the files that the bot needs, from the default branch: path -> text, "" for a missing file.
 
         None: this token may not read them.
         """
@@ -189,7 +189,7 @@ class RepositoryCheckup:
         return Finding(f"{what}: none that refuses the bot's pushes")
 
     async def _check_rulesets(self) -> Finding:
-        """Check what may refuse pushes of refs/plangate. Rules of branches and tags do not reach other refs.
+        """Check for rules that may refuse pushes of refs/plangate. Rules for branches and tags do not apply to it.
 
         https://docs.github.com/en/repositories/configuring-branches-and-merges-in-your-repository/managing-rulesets/about-rulesets#push-rulesets
         """
@@ -201,7 +201,7 @@ class RepositoryCheckup:
         return Finding(f"refs/plangate: rulesets for all pushes: {', '.join(pushes)}", cure, optional=True)
 
     async def _check_people(self) -> Finding:
-        """Check that whom the configuration lists by login has an account, and a role here.
+        """Check that each login in the configuration has an account, and a role in this repository.
 
         Anybody can register a login that nobody has. In a public repository everybody may read.
         """

@@ -24,7 +24,8 @@ from bot.service.maintenance_pass import MaintenancePass, TaskStatus, next_due, 
 from bot.service.queue.file_store import FileStore
 from bot.service.worker import sweep_with
 
-# --- The switch of the workflow that looks for reactions: on while a thread waits for people --------------------------
+# --- The switch of the sweep ------------------------------------------------------------------------------------------
+# The sweep is the workflow that polls for reactions. It is on while a thread waits for people.
 
 SWEEP: Final = "plangate-sweep.yml"
 
@@ -37,7 +38,7 @@ class SweepSwitch:
     at: Address
 
     async def turn(self, *, on: bool) -> None:
-        """Switch the sweep on or off, unless it is so already.
+        """Switch the sweep on or off, if that changes anything.
 
         Raises Missing if the repository has no sweep, Refused if the job may not switch it, and Transient.
         """
@@ -49,7 +50,7 @@ def sweep_switch(settings: Settings, at: Address, token: Secret) -> SweepSwitch:
     return SweepSwitch(github_client(settings, StaticToken(token.reveal), SystemClock(), redactor=Redactor()), at)
 
 
-# --- One check of everything that waits, for `plangate sweep`, and tasks by hand ------------------------------------
+# --- One check of everything that waits, and tasks run by hand --------------------------------------------------------
 
 SHOWN: Final = 5
 """Number of next due times that are listed for a task."""

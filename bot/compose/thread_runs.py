@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ThreadRuns:
-    """Creates the runs of threads. Only what was parsed or folded is cached between them, so nothing can be stale."""
+    """Creates the runs of threads. Caches only parsed texts and folded journals, so nothing can be stale."""
 
     settings: Settings
     clock: Clock
@@ -90,7 +90,7 @@ class ThreadRuns:
     states: StateCache = field(default_factory=StateCache, init=False)
     """The states of all threads as of the last reading of their journals."""
     known_bots: dict[RepositoryId, KnownBot] = field(default_factory=dict, init=False)
-    """What the bot listens to in each repository, as the last look there read it."""
+    """The bot's account and mention in each repository, as the last check there read them."""
 
     @asynccontextmanager
     async def open(self, address: ThreadAddress) -> AsyncIterator[ThreadRun]:
@@ -99,7 +99,7 @@ class ThreadRuns:
         facts = await repository.repository(access.client, at)
         if facts.id != address.repository:
             raise Refused("the delivery names another repository", where=at.path, fix="check the webhook's sender")
-        if facts.address != at:  # it was renamed since, and git follows no redirect
+        if facts.address != at:  # the repository was renamed since, and git follows no redirect
             access = await self.connections.reach(address.installation, address.repository, facts.address)
         newest = await self.configurations.newest(access.client, facts)
         keys, mistake, blob = await self.configurations.pin_people(access, facts.id, newest)
@@ -131,7 +131,7 @@ class ThreadRuns:
 
 @dataclass(slots=True)
 class _Parts(RepositoryRules):
-    """The parts of one thread's run. Each is made from those before it."""
+    """The parts of one thread's run. Each part is made from earlier ones."""
 
     shared: ThreadRuns
     access: RepositoryAccess
@@ -161,8 +161,7 @@ class _Parts(RepositoryRules):
         self.resources = self._session_resources(transcripts)
 
     async def thread_run(self, workspace: GitWorkspace, mistake: str) -> ThreadRun:
-        """Return a run of the thread as GitHub shows it now. `mistake` is the mistake in the configuration; ""
-        for none."""
+        """Return a run of the thread, as GitHub shows it now. `mistake` is that of the configuration; "" for none."""
         shared, access, facts, thread = self.shared, self.access, self.facts, self.dialogue.thread
         subject = await self.dialogue.subject()
         base = subject.head or facts.head or CommitId("")
@@ -248,7 +247,7 @@ class _Parts(RepositoryRules):
         return GitHubReader(client, at, branch, attribution, checks, attached, quotes)
 
     def _task_gateway(self) -> TaskGateway:
-        """Return the harness's access to GitHub for scheduled tasks. The fence of this thread guards its comments."""
+        """Return access to GitHub for scheduled tasks. This thread's fence guards its comments."""
         client, at = self.access.client, self.access.at
         key = marker_key(key_of(self.shared.settings), self.facts.id)
         operations = IssueOperations(client, at, self.bot, key, self.journal)
@@ -302,5 +301,5 @@ def checked_configuration(text: str, path: str) -> Configuration:
 
 @cache
 def _installed_version() -> str:
-    """Return the version of this program, read once: parsing the metadata takes longer than most of a look."""
+    """Return the version of this program, read once, because parsing the metadata takes longer than most of a check."""
     return version("plangate")

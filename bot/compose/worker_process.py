@@ -31,7 +31,7 @@ from bot.store.postgres.database import VARIABLE, Database
 from bot.store.postgres.migrations import migrate, require_current
 from bot.telemetry import Counters
 
-# --- Joins the read model to the journals and transcripts of the repositories that a service serves ------------------
+# --- The read model of the served repositories ------------------------------------------------------------------------
 
 
 def recorder_of(settings: Settings, redactor: Redactor) -> Recorder:
@@ -55,8 +55,9 @@ def overview_of(service: Service, host: GitHubHost, recorder: Recorder, rounds: 
     )
 
 
-# --- A worker without HTTP: `plangate worker`, on any machine that reaches the database and GitHub -------------------
-# With it come the commands that bring the database up to date and fill it again.
+# --- `plangate worker`: a worker without HTTP -------------------------------------------------------------------------
+# It runs on any machine that reaches the database and GitHub. `migrate` brings the database up to date, and `reindex`
+# fills it again.
 
 HAND_BACK_SECONDS: Final = GRACE_SECONDS + 2 * CLOSING_SECONDS
 """Maximum time that a worker takes to end, in which sessions reach their next step and go back to the queue."""
@@ -65,7 +66,7 @@ HAND_BACK_SECONDS: Final = GRACE_SECONDS + 2 * CLOSING_SECONDS
 def run_worker(settings: Settings, *, log: tuple[str, str] = ("text", "INFO")) -> int:
     """Check threads until SIGTERM or SIGINT, hand the work back, and return the exit code.
 
-    Raises Misconfigured without a database: files in a data directory have one process.
+    Raises Misconfigured without a database, because only one process can use the files of a data directory.
     """
     _database_of(settings)
     redactor = redactor_for(settings)
@@ -154,8 +155,8 @@ def _database_of(settings: Settings) -> Database:
 def forced_exit_timer(seconds: float) -> threading.Timer:
     """Return a timer that ends the process, whatever the process is doing.
 
-    A thread that waits for GitHub cannot be cancelled. Whatever still runs is then ended as by kill -9, which every
-    component survives.
+    A thread that waits for GitHub cannot be cancelled. The timer ends it as kill -9 would, which every component
+    survives.
     """
     timer = threading.Timer(seconds, os._exit, [0])
     timer.daemon = True

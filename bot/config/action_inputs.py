@@ -44,7 +44,7 @@ _SECRETS: Final = (
 
 
 class NoModelKey(Misconfigured):
-    """The Action was given no key for the model, such as before somebody added the secret."""
+    """The Action has no key for the model, as before somebody adds the secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class ActionSettings:
     run: str = ""
     """The workflow run that the job belongs to, or "" if unknown."""
     only_listen: bool = False
-    """Whether this job only reads what people said, because another job works on threads."""
+    """Whether this job only reads comments, because another job works on threads."""
     sandbox_script: Path | None = None
     """The script that prepares this machine for a sandbox; None if nothing has to be done."""
     job_token: Secret = field(default_factory=lambda: Secret(""))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # --- The GitHub App that the set-up in the browser saved --------------------------------------------------------------
 # One file in the data directory, with mode 0600: a JSON object whose keys are names of variables. Variables of the
-# environment take precedence, and if they say who the bot is, the file does not count at all.
+# environment take precedence, and if they hold credentials of the bot, the file does not count at all.
 
 FILE: Final = "github-app.json"
 VARIABLES: Final = (
@@ -80,7 +80,8 @@ def _saved_variables(path: Path) -> dict[str, str]:
     return {name: variables[name] for name in VARIABLES if name in variables}
 
 
-# --- The settings of operators. Only this module reads os.environ. Precedence: flag, environment, file, default -------
+# --- The settings of operators ----------------------------------------------------------------------------------------
+# Only this module reads os.environ. Precedence: flag, environment, file, default.
 
 # Variables that hold secrets, ours or another program's. None of their values may be shown (PR4).
 _SECRETS = {
@@ -122,7 +123,7 @@ _LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 def settings(environ: Mapping[str, str] | None = None) -> Settings:
     """Return the settings in the environment. Raises Misconfigured, which names the variable. Empty counts as unset.
 
-    Who the bot is may also be known from the set-up in the browser (bot/config/environment.py).
+    The bot's credentials may also come from the set-up in the browser (`with_saved_app`).
     """
     env = environment_variables(environ)
     env = with_saved_app(env, _data_dir(env))
@@ -151,8 +152,9 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
 def settings_of_person(environ: Mapping[str, str] | None = None) -> Settings:
     """Return the settings for a command that a person runs about a repository (`init`, `doctor --repo`).
 
-    Without credentials of the bot, the token that the `gh` program would use counts. For a server other than github.com
-    the two names for GitHub Enterprise Server come first: https://cli.github.com/manual/gh_help_environment
+    Without credentials of the bot, they have the token that the `gh` program would use. For a server other than
+    github.com, its two variables for GitHub Enterprise Server come first:
+    https://cli.github.com/manual/gh_help_environment
     """
     values, env = settings(environ), environment_variables(environ)
     public = values.github.server_url == GitHubSettings().server_url
@@ -183,10 +185,10 @@ def _identity(env: Mapping[str, str]) -> Identity | None:
 
 
 def environment_variables(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables that are set. An empty one counts as unset. Tests pass their own.
+    """Return the variables that are set. An empty variable counts as unset.
 
     White space around a value does not count: a secret that is mounted from a file often ends with a newline, which no
-    HTTP header may hold. What keys are derived from stays as it is, byte for byte.
+    HTTP header may hold. Variables from which keys are derived stay as they are, byte for byte.
     """
     variables = (os.environ if environ is None else environ).items()
     return {key: value if key in _DERIVED_FROM else value.strip() for key, value in variables if value.strip()}
@@ -244,7 +246,7 @@ def _secrets(settings: Settings) -> Values:
 
 
 def decoy_variable(value: str) -> None:
-    """Put a decoy into this process's environment, where somebody who steals secrets would look first (X3)."""
+    """Put a decoy into this process's environment, the first place that a thief of secrets would search (X3)."""
     os.environ["RELEASE_TOKEN"] = value
 
 

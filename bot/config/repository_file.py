@@ -1,4 +1,4 @@
-"""Reads .github/plangate.yml into the configuration (docs/settings.md): with the position of every mistake.
+"""Reads .github/plangate.yml into the configuration (docs/settings.md), and reports the position of every mistake.
 
 The YAML reader limits size and depth, and refuses aliases (X4).
 """
@@ -39,7 +39,7 @@ def validate_yaml(model: type[PartModel], text: str, where: str) -> PartModel:
     try:
         return model.model_validate(value if value is not None else {})
     except ValidationError as error:
-        # An unknown key explains a missing one, which it may be a misspelling of.
+        # An unknown key comes first: it may be a misspelling of a key that is reported as missing.
         first = min(error.errors(), key=lambda mistake: mistake["type"] != "extra_forbidden")
         raise _mistake(first["type"], first["msg"], first["loc"], value=(model, value), where=where) from error
 
@@ -52,7 +52,7 @@ def _load(text: str, where: str) -> Any:
     _check_bounds(text, where)
     try:
         return YAML(typ="rt").load(text)
-    except (YAMLError, ValueError) as error:  # ValueError: a value that its form or tag calls a number or a date
+    except (YAMLError, ValueError) as error:  # ValueError: a malformed number or date
         raise _no_yaml(error, text, where) from error
 
 

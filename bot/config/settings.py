@@ -51,7 +51,7 @@ class GitHubSettings:
     write_pause: float = 1.0
     """Seconds between two writes. GitHub asks for at least one."""
     progress_seconds: float = 20.0
-    """Seconds of planning before its progress is shown, and between two updates: quick plans post nothing."""
+    """Seconds of planning before its progress is shown, and between two updates. Quick plans show none."""
     label_threads: bool = False
     """Whether open threads that the bot works on carry a label, for the conditions of the Action's workflow."""
 
@@ -67,7 +67,7 @@ class GitHubSettings:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Workload identity instead of an API key: the account to act as, and the source of its proof."""
+    """Workload identity instead of an API key: the account to act as, and where its token comes from."""
 
     rule_id: str
     organization_id: str

@@ -30,7 +30,7 @@ from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.host import receive_webhooks
 from bot.testing.sample import CHECK, FILES, REQUEST, TITLE
 
-# --- What the demo's stories begin with: somebody's request, or a scheduled task that is due today. SHELL ------------
+# --- How a story begins: a request, or a task that is due today -------------------------------------------------------
 
 REPOSITORY: Final = "parcel/shop"
 TASK: Final = f"""\
@@ -45,12 +45,12 @@ maintenance:
 
 
 class StoryClock(SystemClock):
-    """The machine's clock. It shows an earlier time while a story tells what happened before."""
+    """The machine's clock, which shows an earlier time while a story prepares what happened before."""
 
     behind: timedelta = timedelta()
 
     def now(self) -> datetime:
-        """Return the time of day in UTC, less what it is behind."""
+        """Return the current time in UTC, minus the time by which this clock is behind."""
         return datetime.now(UTC) - self.behind
 
 
@@ -63,7 +63,7 @@ class Scene(ABC):
 
     @abstractmethod
     def prepare(self, github: SimulatedGitHub, settings: Settings, clock: StoryClock) -> None:
-        """Do what happened before the bot starts. `settings` are those that the bot will have."""
+        """Prepare what happened before the bot starts. `settings` are those that the bot will have."""
 
     @abstractmethod
     def begin(self, github: SimulatedGitHub) -> int:
@@ -79,7 +79,7 @@ class RequestScene(Scene):
         """Nothing happened before."""
 
     def begin(self, github: SimulatedGitHub) -> int:
-        """Have will open the issue."""
+        """Open the issue as the person `will`."""
         print(f"● will (write) opens an issue: {TITLE}\n", flush=True)
         return github.world.person("will").open_issue(REPOSITORY, TITLE, f"@plangate {REQUEST}").number
 
@@ -101,7 +101,7 @@ class MaintenanceScene(Scene):
         print(f"● Yesterday the bot opened #{issue.number}: {issue.title}\n│ {shown}\n", flush=True)
 
     def begin(self, github: SimulatedGitHub) -> int:
-        """Return the number of the tracking issue: the bot finds the task due by itself."""
+        """Return the number of the tracking issue. The bot itself finds that the task is due."""
         print("● Today the task is due\n", flush=True)
         return min(issue.number for issue in github.world.issues.values())
 
@@ -114,7 +114,8 @@ async def _run_pass(settings: Settings, clock: StoryClock) -> None:
         await run_due_tasks(host)
 
 
-# --- Runs the bot as in production: `plangate serve` in its own process, or one `plangate action` per event. SHELL
+# --- The bot as in production -----------------------------------------------------------------------------------------
+# It is `plangate serve` in its own process, or one `plangate action` per event.
 
 PROGRAM: Final = Path(sys.executable).with_name("plangate")
 READY_SECONDS: Final = 30.0
@@ -164,7 +165,7 @@ def action(github: SimulatedGitHub, with_model: Settings, home: Path) -> Iterato
 
 @dataclass(slots=True)
 class _Runner:
-    """Acts as a runner: a fresh job token and a fresh machine's folder for every run."""
+    """Acts as a runner: each run gets a new job token, and an empty folder in place of a new machine."""
 
     github: SimulatedGitHub
     env: dict[str, str]
@@ -221,7 +222,7 @@ def _bind_to_parent(*arguments: str) -> list[str]:
 
 
 def face_settings(face: str, github: SimulatedGitHub, with_model: Settings, home: Path) -> Settings:
-    """Return the settings that the bot has behind a face: the same account, and the same key for what it stores."""
+    """Return the bot's settings for a face. Every face has the same account, and the same key for what is stored."""
     repository = next(iter(github.world.repositories.values()))
     token = {"PLANGATE_GITHUB_TOKEN": job_token(github.world, repository).value}
     return settings(_environment(github, with_model, home) | (_app(github) if face == "service" else token))

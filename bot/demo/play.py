@@ -26,11 +26,12 @@ from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.host import serve_routes
 from bot.testing.sample import CHECK, REQUEST, make
 
-# --- The story of `plangate run`: a sample repository, a plan at the terminal, a branch whose tests pass. SHELL ------
+# --- The story of `plangate run` --------------------------------------------------------------------------------------
+# The sample repository gets a plan at the terminal, and a branch whose tests pass.
 
 
 def play_locally(folder: Path, with_model: Settings, *, headless: bool) -> int:
-    """Play the story. Return 0 only if the branch exists and its tests pass, which failed before."""
+    """Play the story. Return 0 only if the branch exists, and its tests failed before and pass now."""
     sample = make(next(path for n in count(1) if not (path := folder / f"sample-{n}").exists()))
     print(f"● A sample repository in {sample}\n● Somebody asks: {REQUEST}\n", flush=True)
     run = asyncio.run(run_local(RunOptions(sample, REQUEST, yes=headless), with_model, sys.stdout))
@@ -52,13 +53,12 @@ def _check_result(sample: Path, run: TerminalRun, with_model: Settings) -> int:
     return 0 if good else 1
 
 
-# --- Chooses and plays a demo: on a simulated GitHub with one of the two faces, or from the terminal. SHELL ----------
+# --- The choice of a demo ---------------------------------------------------------------------------------------------
 # The model is the simulated one of bot/testing, over real HTTP, unless the real one is requested. Git, sandbox,
-# service,
-# and everything else are real.
+# service, and everything else are real.
 
 LATENCY: Final = 0.15
-"""Seconds that the simulated model thinks, so that parallel work is visible."""
+"""Seconds that the simulated model takes for each answer, so that parallel work is visible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,9 @@ def _model(folder: Path, *, real: bool) -> Iterator[Settings]:
         yield replace(own, api_key=Secret("of-no-use"), base_url=server.base_url, output_cap=None, extra_body={})
 
 
-# --- The stories on a simulated GitHub, from a mention or a scheduled task to the pull request; headless, or for you
-#     to click
-# SHELL. The bot runs as in production: as the service in its own process, or as one Action run per event.
+# --- The stories on a simulated GitHub --------------------------------------------------------------------------------
+# A story leads from a mention or a scheduled task to the pull request. It is headless, or played by people in a
+# browser. The bot runs as in production: as the service in its own process, or as one Action run per event.
 
 PEOPLE: Final = {"maya": "maintain", "will": "write", "rita": "read"}
 PATIENCE: Final = 120.0
@@ -155,7 +155,7 @@ def _open_to_people(github: SimulatedGitHub, number: int, port: int) -> int:
 
 @dataclass(slots=True)
 class Story:
-    """Plays the people, and prints the thread as it grows."""
+    """Acts as the people on the thread, and prints the thread as it grows."""
 
     github: SimulatedGitHub
     with_model: Settings
@@ -165,7 +165,7 @@ class Story:
     """Comment id -> its text as last printed."""
 
     def play(self) -> int:
-        """Play from the plan to the pull request, and return the exit code."""
+        """Act as the people from the plan to the pull request, and return the exit code."""
         rita, maya = (self.github.world.person(login) for login in ("rita", "maya"))
         plan = self._wait_for_comment("⏸ plan mode")
         time.sleep(STEP_SECONDS)

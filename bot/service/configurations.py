@@ -32,7 +32,7 @@ class CurrentConfiguration(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Configurations:
-    """Reads configuration files. What is cached belongs to one version of a file, so that nothing can be stale."""
+    """Reads configuration files. Each cached value belongs to one version of a file, so nothing can be stale."""
 
     settings: Settings
     parse: Callable[[str, str], Configuration]
@@ -41,7 +41,7 @@ class Configurations:
     _newest: dict[RepositoryId, tuple[CommitId, CurrentConfiguration]] = field(default_factory=dict, init=False)
     """The configuration in the newest commit of each repository, and its mistake."""
     _accounts: dict[ConfigurationVersion, Pins] = field(default_factory=dict, init=False)
-    """The accounts of the logins in each version of a configuration. What the remote holds for one never changes."""
+    """The accounts of the logins in each version of a configuration. Those pinned for a version never change."""
 
     async def newest(self, client: GitHubClient, facts: repository.Repository) -> CurrentConfiguration:
         """Return the configuration in the default branch's head, read once for each commit.
@@ -89,7 +89,7 @@ class Configurations:
         return current._replace(keys=keys.with_ids(self._accounts[version])) if logins else current
 
     async def own_recipe(self, client: GitHubClient, at: Address, name: str | None) -> dict[str, str]:
-        """Return the project's own recipe of that name on the default branch, if there is one: name -> text."""
+        """Return the project's own recipe of that name on the default branch: name -> text, empty if there is none."""
         text = None if name is None else await _read(client, at, f"{RECIPES}{name}.md")
         return {} if name is None or text is None else {name: text}
 

@@ -26,7 +26,7 @@ from bot.workspace.remote import RemoteRepository, Route
 
 REFRESH_SECONDS: Final = 60.0
 REVOKING_SECONDS: Final = 2.0
-"""Maximum seconds that the end of a process waits for GitHub. A token that is not revoked expires within its hour."""
+"""Maximum seconds for which a process that ends waits for GitHub. A token that is not revoked expires in an hour."""
 WORKING: Final = {"contents": "write", "issues": "write", "pull_requests": "write", "metadata": "read"}
 """Permissions of a token that works on one repository, and no more (W4)."""
 READING_RUNS: Final = {"actions": "read", "metadata": "read"}
@@ -42,7 +42,7 @@ WRITING_CHECKS: Final = {"checks": "write", "metadata": "read"}
 POLLING: Final = {"issues": "read", "pull_requests": "read", "metadata": "read"}
 """Permissions of the one token that polls an installation."""
 READING_MEMBERS: Final = {"members": "read"}
-"""Permissions of the one token that looks up team membership (approve.teams, CODEOWNERS)."""
+"""Permissions of the one token that reads team membership (approve.teams, CODEOWNERS)."""
 
 _LEVELS: Final = ("none", "read", "write", "admin")
 _log: Final = logging.getLogger(__name__)
@@ -59,10 +59,9 @@ def _level(name: str) -> int:
 
 
 def key_of(settings: Settings) -> StateKey:
-    """Return the state key for GitHub threads: the one set, else derived from the App's private key, else from the API
-    key.
+    """Return the state key for GitHub threads: as set, else derived from the App's private key, else from the API key.
 
-    A key that people chose must be long enough to be a secret. The other two are secrets already.
+    A key that was set must be long enough for a secret. The other two are secrets already.
     """
     if settings.state_key:
         return StateKey.of(settings.state_key.reveal())
@@ -101,13 +100,13 @@ class GitToken:
         self._newest = await self.credentials.token()
 
     async def renew(self) -> bool:
-        """Fetch another token if a server refused this one; returns whether there is another."""
+        """Fetch another token, after a server refused this one. Return whether there is another."""
         if is_renewable := self.credentials.replace_refused(self._newest):
             await self.refresh()
         return is_renewable
 
     def renew_from_thread(self) -> bool:
-        """Do the same from a thread beside the event loop; in the loop's own thread, return False."""
+        """Do what `renew` does, from another thread than the event loop's; in the loop's own thread, return False."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -197,11 +196,11 @@ class Connections:
     async def reach(self, installation: int | None, number: int, at: repository.Address) -> RepositoryAccess:
         """Return access to one repository, with tokens that reach no other.
 
-        If an App was not granted all permissions of work, access has those that were, so that people can be told.
+        If an App lacks permissions of work, access has the others, so that the bot can report on GitHub what it lacks.
         """
         key = installation, number, at.path
         access = self._reached.get(key)
-        if access is None or access.lacks:  # they may have been granted since
+        if access is None or access.lacks:  # missing permissions may have been granted since
             access = self._reached[key] = self._access(installation, number, at, WORKING)
         try:
             await access.token.refresh()
@@ -240,7 +239,7 @@ class Connections:
         return self.client_with(POLLING, installation)
 
     def members(self, installation: int | None) -> GitHubClient:
-        """Return the client that looks up team membership. An App may lack the permission for it."""
+        """Return the client that reads team membership. An App may lack the permission for it."""
         return self.client_with(READING_MEMBERS, installation)
 
     def check_results(self, installation: int | None, number: int, at: repository.Address) -> CheckResults:
@@ -253,7 +252,8 @@ class Connections:
     ) -> GitHubClient:
         """Return the client with those permissions of an App for one repository, or for all if `number` is None.
 
-        There is one for each, besides the client that works. An App may lack the permissions; each request then fails.
+        There is one client per set of permissions and repository, besides the one that works. An App may lack the
+        permissions; each request then fails.
         """
         key = installation, number, frozenset(permissions.items())
         if key not in self._others:
@@ -267,7 +267,7 @@ class Connections:
                 yield served
 
     async def listings(self, only: tuple[repository.Address, ...]) -> AsyncIterator[InstallationListing]:
-        """Yield what `served_repositories` does, by installation."""
+        """Yield the same repositories as `served_repositories`, grouped by installation."""
         for at in only:
             served = await self.repository_by_name(at)
             yield served.installation, [served]
@@ -305,7 +305,7 @@ class Connections:
         return ServedRepository(installation, await repository.repository_by_name(self.poller(installation), at))
 
     async def bot(self, client: GitHubClient) -> Actor:
-        """Return the bot's account, looked up once."""
+        """Return the bot's account, which is read once."""
         if self._bot is None:
             as_app = self.settings.github.as_app
             account = await (repository.app_bot(self.app(), client) if as_app else repository.token_bot(client))
@@ -345,7 +345,7 @@ class Connections:
     def person_client(self, token: str) -> GitHubClient:
         """Return a client that speaks as the person whose token this is. The caller closes it.
 
-        It has a redactor of its own: what strangers send may not displace the tokens that ours remembers.
+        It has a redactor of its own, so that tokens from strangers cannot displace those in the process's redactor.
         """
         credentials = StaticToken(lambda: token)
         return github_client(self.settings, credentials, self.clock, redactor=self.redactor.fork())

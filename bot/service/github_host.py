@@ -1,4 +1,4 @@
-"""The host of the threads on GitHub: what checks them, and lists those that need a check.
+"""The host of the threads on GitHub: checks them, and lists those that need a check.
 
 One `GitHubHost` serves many threads, for the service, the Action, and `sweep`. Each check builds a run of one thread
 from live facts, so nothing that is cached here can be stale. What is kept between checks (tokens, what git last saw)
@@ -46,16 +46,16 @@ if TYPE_CHECKING:
 AT_REST = frozenset({Stage.LISTENING, Stage.ANSWERED, Stage.DONE, Stage.REJECTED, Stage.IN_REVIEW})
 """Stages that only people can end. Such a thread is not checked until somebody speaks."""
 POLLED = WAITS_FOR_PEOPLE | AT_WORK
-"""Stages in which a reaction to the plan or a tick in a question matters: it may approve, or a 👎 may stop the work."""
+"""Stages in which reactions and ticks matter: one may approve or answer, and a 👎 may stop the work."""
 STILL: Final = timedelta(minutes=15)
 """A thread whose ref has not moved for this long has no job working on it."""
 REMEMBERED: Final = 5_000
-"""Number of threads whose heard turns are cached. For other threads they are looked up again."""
+"""Number of threads for which the journaled turns are cached. For other threads they are read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackedTask:
-    """The tracking issue of a scheduled task, and what its journal knows."""
+    """The tracking issue of a scheduled task, and the task's history from its journal."""
 
     issue: ThreadNumber
     history: TaskHistory
@@ -63,7 +63,7 @@ class TrackedTask:
 
 @dataclass(frozen=True, slots=True)
 class CheckedThread:
-    """What a check of a thread found out, for the process that polls and reconciles."""
+    """The result of a check of a thread, for the process that polls and reconciles."""
 
     address: ThreadAddress
     comment: str
@@ -71,12 +71,12 @@ class CheckedThread:
     rest: Rest | None
     """Until when the thread need not be checked; None if it does not rest."""
     polled: str = ""
-    """What polls see of the comment, once checks were asked for because of it; "" if this process does not know."""
+    """Fingerprint of the comment that polls have reported and settled on; "" if this process does not know one."""
 
 
 @dataclass(slots=True)
 class GitHubHost:
-    """Looks at threads on GitHub. Methods raise Transient, Refused, or Broken, and may be cancelled at any time."""
+    """Checks threads on GitHub. Methods raise Transient, Refused, or Broken, and may be cancelled at any time."""
 
     connections: Connections
     configurations: Configurations
@@ -122,7 +122,7 @@ class GitHubHost:
     async def check_thread(
         self, address: ThreadAddress, begin_session: Callable[[], bool] = lambda: True
     ) -> ThreadState:
-        """Carry a thread on until it rests. The next check continues a cancelled one.
+        """Check a thread until it rests. The next check continues a cancelled one.
 
         `begin_session` is called before each session with the model. If it returns False, a later check begins the
         session.
@@ -134,20 +134,20 @@ class GitHubHost:
             try:
                 state = self._remember(address, await engine.check_thread(replace(run, control=control)))
             finally:
-                with suppress(PlangateError):  # it is read at the next reconciliation
+                with suppress(PlangateError):  # the next reconciliation reads it
                     self.observe(address, await run.journal.port.cached_entries(ThreadNumber(address.number)))
         self._resting.record_check(address, state, began, head)
         return state
 
     async def read_comments(self, address: ThreadAddress) -> ThreadState:
-        """Only read what people said, while another check of the same thread runs."""
+        """Only read what people said on a thread. Another check of it may run at the same time."""
         async with self.open_run(address) as run:
             return self._remember(address, await engine.read_comments(run))  # it makes no move that is reported
 
     def rests(self, address: ThreadAddress) -> bool:
         """Return whether a thread waited for people at its last check, and nothing has become due since.
 
-        What people do on it is found by polling and reading (W3). Another check would only cost points (E2).
+        Polling and reading find what people do on it (W3), so another check would only cost points (E2).
         """
         return self._resting.rests(address, self.clock.now())
 
@@ -156,7 +156,7 @@ class GitHubHost:
         return self.read_mentions.get(RepositoryId(repository))
 
     def last_check(self, address: ThreadAddress) -> CheckedThread:
-        """Return what the last check of a thread found out."""
+        """Return the result of a thread's last check."""
         polling, rest = self._polling, self._resting.get(address)
         comment, polled = polling.comment_of(address), polling.settled_fingerprint(address)
         return CheckedThread(replace(address, told=""), comment, rest, polled)
@@ -192,8 +192,9 @@ class GitHubHost:
     async def open_threads(self) -> tuple[ThreadAddress, ...]:
         """Return every thread that waits or was interrupted, over all repositories that are served.
 
-        Skips what cannot be read, and the rest of an installation that GitHub fails for: each of its repositories would
-        wait for the same timeouts. Records of repositories that are not served any more are deleted.
+        Skips repositories that cannot be read. Once GitHub fails for one, skips the rest of its installation too, where
+        each repository would wait for the same timeouts. Records of repositories that are not served any more are
+        deleted.
         """
         listings = [listing async for listing in self.connections.listings(self.only)]
         if self.recorder is not None and not self.only:
@@ -223,7 +224,7 @@ class GitHubHost:
     async def installation(self, address: ThreadAddress) -> int | None:
         """Return the App installation of a thread's repository, or None with a plain token. Raises Missing.
 
-        Only the App's own webhook names the installation (W4); otherwise it is looked up.
+        Only the App's own webhook names the installation (W4); otherwise GitHub is asked.
         """
         if address.installation is not None or not self.settings.github.as_app:
             return address.installation
@@ -282,7 +283,7 @@ class GitHubHost:
         return tuple(served.thread(number) for number in numbers)
 
     async def own_recipe(self, served: ServedRepository, name: str | None) -> dict[str, str]:
-        """Return the project's own recipe of that name on the default branch, if there is one: name -> text."""
+        """Return the project's own recipe of that name on the default branch: name -> text, empty if there is none."""
         reached = await self.connections.reach_served(served)
         return await self.configurations.own_recipe(reached.client, served.at, name)
 
@@ -325,7 +326,6 @@ class GitHubHost:
         return threads
 
     async def _open_in(self, served: ServedRepository) -> list[ThreadAddress]:
-        """Return the open threads of one repository."""
         states = await self._states_in(served)
         return [
             address
@@ -378,7 +378,7 @@ class GitHubHost:
         return waits and plan is not None and self.clock.now() < plan.expires
 
     def _remember(self, address: ThreadAddress, state: ThreadState) -> ThreadState:
-        """Remember which plan comment to poll, and which turns were heard."""
+        """Remember which plan comment to poll, and which turns the journal has."""
         place = (address.repository, address.number)
         self._heard.pop(place, None)
         self._heard[place] = state.turns.seen

@@ -15,7 +15,8 @@ from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.slots import Installation
 
-# --- Health checks of the service's parts. Each check runs at most once per interval, however often it is queried
+# --- Health checks ----------------------------------------------------------------------------------------------------
+# Each check runs at most once per interval, however often it is queried.
 
 TIMEOUT_SECONDS: Final = 5.0
 
@@ -42,7 +43,7 @@ class Check:
         return self._state
 
     def learn(self, *, is_ok: bool) -> None:
-        """Record a result that the work itself showed."""
+        """Record a result that other work has shown, without a check."""
         self._state, self._asked = "ok" if is_ok else "failing", self.clock.monotonic()
 
     async def _renew(self) -> None:
@@ -55,8 +56,8 @@ class Check:
             self.learn(is_ok=True)
 
 
-# --- A circuit breaker for each App installation: one that GitHub fails for does not keep check slots while it times
-#     out
+# --- A circuit breaker for each App installation ----------------------------------------------------------------------
+# While GitHub fails for an installation, its checks take no slots in which they would wait for timeouts.
 # Rules
 # - A breaker opens when checks of three threads of an installation failed at GitHub with no success between them. One
 #   thread alone opens nothing, because it may be broken by itself.
@@ -212,7 +213,7 @@ class InstallationBreakers:
             return
         if isinstance(error, _FAILURES) and not isinstance(error, Conflict):
             self._record_failure(installation, key)
-        elif isinstance(error, PlangateError):  # GitHub answered, and refused this one request
+        elif isinstance(error, PlangateError):  # GitHub answered, and refused this request alone
             self.record_success(installation)
         elif (breaker := self._breakers.get(installation)) is not None:
             breaker.abandon_probe(key)

@@ -28,13 +28,13 @@ from bot.logs import failure, say
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-# --- An append-only file of deliveries: those that one process stored, and which of them checks have covered ---------
-# Each line is JSON: a delivery, or the guids of deliveries that were covered. Deliveries are synced before anybody
-# learns that they are stored. What was covered is not synced: a delivery that reappears after a loss of power costs one
-# check.
+# --- An append-only file of deliveries --------------------------------------------------------------------------------
+# The file holds the deliveries that one process stored, and which of them checks have covered.
+# Each line is JSON: a delivery, or the guids of deliveries that were covered. Deliveries are synced before they are
+# answered. The guids of covered ones are not synced: a delivery that reappears after a loss of power costs one check.
 #
 # One process at a time writes a file, and holds a lock on it. A process that dies may leave half a line, or lines that
-# were not synced. Nobody was told that those deliveries are stored.
+# were not synced. Those deliveries were never answered with 202.
 
 SUFFIX: Final = ".log"
 MISSED: Final = "missed"
@@ -48,13 +48,13 @@ _READ_FIELDS: Final = attrgetter(*_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A delivery as it is stored: which thread to check. Without an address: every thread."""
+    """A delivery as it is stored: it names the thread to check. Without an address, every thread is checked."""
 
     guid: str
     event: str
     address: ThreadAddress | None
     report: DeliveryReport | None = None
-    """What happened, to judge whether a check could find anything. None: a check is needed. It is not stored."""
+    """What happened, to judge whether a check could find anything. None: check anyway. It is not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class DeliveryLog:
         log = cls(path, LogContent(), descriptor, 0)
         if log.can_grow:
             return log
-        log.close()  # a worker that began just now took the empty file for a dead process's, before it was locked
+        log.close()  # a worker that has just begun deleted the empty file before it was locked
         return cls.create(folder)
 
     @classmethod
@@ -207,9 +207,10 @@ def _reader() -> "TypeAdapter[Delivery]":
     return TypeAdapter(Delivery)
 
 
-# --- The inbox: every delivery that was answered with 202 is in a file here until a check has covered it (W2) --------
-# Each process appends to a file of its own, so that all deliveries that arrive together
-# cost one write and one sync. A worker continues the files that dead processes left.
+# --- The inbox (W2) ---------------------------------------------------------------------------------------------------
+# Every delivery that was answered with 202 is in a file here until a check has covered it. Each process appends to a
+# file of its own, so that all deliveries that arrive together cost one write and one sync. A worker continues the files
+# that dead processes left.
 
 Result = TypeVar("Result")
 
@@ -232,7 +233,7 @@ class Inbox:
     limit: int = LIMIT
     _recent: OrderedDict[str, None] = field(init=False, default_factory=OrderedDict)
     _places: dict[str, set[Path]] | None = field(init=False, default=None)
-    """The files in which each delivery waits, as far as this process knows; None before it has looked."""
+    """The files in which each delivery waits, as far as this process knows; None before they are read."""
     _current: DeliveryLog | None = field(init=False, default=None)
     """The file that grows."""
     _adopted: dict[Path, DeliveryLog] = field(init=False, default_factory=dict)
@@ -387,7 +388,7 @@ class Inbox:
         try:
             log.append(deliveries)
         except BaseException:
-            self._end_log()  # what a failed sync left of it is unknown
+            self._end_log()  # after a failed sync, its content is unknown
             raise
         return log.path
 
@@ -429,7 +430,7 @@ class Inbox:
             log.delete()
 
     def _set_aside(self, name: str, content: bytes | Path) -> None:
-        """Move an unreadable line or file to a place where people can read it."""
+        """Move an unreadable line or file to where people can find it."""
         aside = self.folder / _ASIDE / name
         aside.parent.mkdir(exist_ok=True)
         if aside.exists():
@@ -441,9 +442,9 @@ class Inbox:
         say("inbox", level=logging.WARNING, outcome="set aside", file=str(aside))
 
     def _adopt_files_before(self) -> None:
-        """Move deliveries that an earlier release stored, each in a file of its own, into the file that grows.
+        """Move deliveries from the files of earlier releases into the file that grows.
 
-        Deliveries that were stored together are the lines of one file, which has all of their names.
+        Such a file holds one delivery, or several that were stored together, one per line, under all of their names.
         """
         files = sorted(self.folder.glob(f"[!.]*{_SUFFIX_BEFORE}"), key=lambda file: (file.stat().st_mtime, file.name))
         for file in files:
@@ -460,7 +461,7 @@ class Inbox:
     def _remember(self, guid: str) -> None:
         self._recent[guid] = None
         while len(self._recent) > REMEMBERED:
-            self._recent.popitem(last=False)  # of a dict, the first key would be looked for among all that were removed
+            self._recent.popitem(last=False)  # in a dict, finding the first key would pass over all that were removed
 
 
 async def run_in_intake_pool(work: Callable[[], Result]) -> Result:

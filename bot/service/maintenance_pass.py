@@ -33,17 +33,17 @@ from bot.service.connections import ServedRepository
 from bot.service.github_host import GitHubHost, TrackedTask
 from bot.workflow.maintaining import journal_occurrence, offer_again, preview_occurrence, refuse_occurrence, track_task
 
-# --- Runs the scheduled tasks of a repository that are due: finds their tracking issues, and keeps them up to date
-# (MT10). Any process may run a pass at any time, any number of times, because the journal of the task's tracking issue
-# records what was due and what was decided. A pass that finds nothing due reads the configuration, the journals, and
-# the issues' texts.
+# --- One pass over a repository's scheduled tasks (MT10) --------------------------------------------------------------
+# A pass finds the tasks' tracking issues, runs what is due, and keeps the issues up to date. Any process may run a pass
+# at any time, any number of times, because the journal of a tracking issue records what was due and what was decided. A
+# pass that finds nothing due reads the configuration, the journals, and the texts of the issues.
 
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """A task as a pass left it."""
+    """The state of a task after a pass."""
 
     task: MaintenanceTask
     tracked: TrackedTask | None
@@ -98,9 +98,9 @@ class MaintenancePass:
                 status = _stopped_task(scheduled, error)
             statuses.append(status)
             if status.tracked is not None:
-                tracked[scheduled.name] = status.tracked  # its ticks count for the next tasks
+                tracked[scheduled.name] = status.tracked  # ticks on its issue count for the next tasks
             if status.began:
-                texts = {}  # a session takes time, in which people tick
+                texts = {}  # people may have ticked boxes during the session
         return statuses
 
     async def _mark_removed(
@@ -146,7 +146,7 @@ class MaintenancePass:
     ) -> TaskStatus:
         """Run one task if it is due, and bring its tracking issue up to date.
 
-        `every` holds all tracked tasks, and `texts` what their issues showed when they were read.
+        `every` holds all tracked tasks, and `texts` the texts of their issues when they were read.
         """
         if (tracked := every.get(task.name)) is None:
             return TaskStatus(task, await self._begin(task, issues))
@@ -172,7 +172,7 @@ class MaintenancePass:
     async def _run_occurrence(
         self, task: MaintenanceTask, tracked: TrackedTask, occurrence: Occurrence, elsewhere: Collection[str]
     ) -> TrackedTask:
-        """Take in what people said on the thread, and then the occurrence. A mistake in the recipe ends it."""
+        """Take in what people said on the thread, and then the occurrence. A mistake in the recipe ends the latter."""
         address = self.repository.thread(tracked.issue)
         await (self.host.check_thread(address) if self.wake is None else self.host.read_comments(address))
         async with self.host.open_run(address) as run:
@@ -260,8 +260,8 @@ def _tracking_issue(number: ThreadNumber, state: ThreadState) -> TrackedTask:
     return TrackedTask(number, state.task)
 
 
-# --- Runs due tasks in all served repositories again and again, and reads only those that may have something to do
-# (MT10).
+# --- Repeated passes over all served repositories (MT10) --------------------------------------------------------------
+# Only repositories in which a task may have something to do are read.
 # Rules
 # - A repository rests after a pass until GitHub lists a newer push or a newer change of an issue, or its next due time.
 # - Repositories are listed every ROUND. A round in between reads only those in which a task has become due.
@@ -275,7 +275,7 @@ LONGEST_REST: Final = timedelta(hours=3)
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """What GitHub showed of a repository when a pass over it began, and how long it may rest."""
+    """The state of a repository when a pass over it began, and until when the repository may rest."""
 
     shown: ServedRepository
     newest: datetime | None
@@ -285,7 +285,7 @@ class _Rest:
     until: datetime
 
     def holds(self, served: ServedRepository, now: datetime) -> bool:
-        """Return whether nothing was pushed since, and no due time has come. A clock that was set back ends it."""
+        """Return whether nothing was pushed since, and no due time has come. A clock that was set back ends a rest."""
         return self.shown == served and self.began <= now < self.until
 
 
@@ -329,10 +329,10 @@ class MaintenanceRounds:
         return rest is not None and not rest.has_tasks and rest.holds(served, self.host.clock.now())
 
     async def _run_batch(self, batch: Sequence[ServedRepository], wake: Callable[[ThreadAddress], None]) -> None:
-        """Run a pass over each of these repositories, of one installation, that does not rest."""
+        """Run a pass over each of these repositories that does not rest. All belong to one installation."""
         try:
             moved = await self._newest_changes(batch)
-        except RateLimited as error:  # the rest of the hour's points belongs to the work
+        except RateLimited as error:  # the points that are left in this hour are for other work
             _log.warning("scheduled tasks wait: %s", error)
             return
         for served in batch:
@@ -391,7 +391,7 @@ def _batches(repositories: Iterator[ServedRepository]) -> Iterator[list[ServedRe
 
 
 class ServiceHost(GitHubHost):
-    """The host of a service. A box that somebody ticks on a tracking issue is taken in by the check of that issue."""
+    """The host of a service. The check of a tracking issue takes in a box that somebody ticked there."""
 
     async def check_thread(
         self, address: ThreadAddress, begin_session: Callable[[], bool] = lambda: True
@@ -431,7 +431,7 @@ async def check_red_pulls(
 ) -> None:
     """Check each open pull request of the bot on which red checks lead to something.
 
-    With `wake`, that is left to the checks that it begins.
+    With `wake`, it only wakes them, and the worker checks them.
     """
 
     async def check_pulls(served: ServedRepository) -> None:

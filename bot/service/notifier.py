@@ -1,8 +1,8 @@
 """Sends notifications to the operator's webhook, signed as https://www.standardwebhooks.com describes.
 
 Rules
-- The journal is the only source. `send_new` finds the moves of the last day that were not sent, whenever a
-  thread's journal was read. So a process that dies between a move and its notification sends it after its restart.
+- The journal is the only source. `send_new` finds the moves of the last day that were not sent, whenever a thread's
+  journal was read. So a process that dies between a move and its notification sends it after its restart.
 - Each notification is sent at least once, in the order of its thread, with the same id at each attempt.
 - An attempt that fails is repeated until the move is a day old. Redirects are not followed. Answers are not read.
 - Nothing here delays or fails the work: `send_new` never waits and never raises.
@@ -74,7 +74,7 @@ class Notifier:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Send while the context is open. The next process sends what was not sent by then."""
+        """Send while the context is open. The next process sends what is left."""
         if not self.settings.notify.url:
             yield
             return

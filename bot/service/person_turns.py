@@ -30,10 +30,10 @@ from bot.service.viewers import AttemptLimit
 if TYPE_CHECKING:
     from bot.core.configuration import Configuration
 
-# --- Remembers which turns were posted through the API: one file for each person and idempotency key -----------------
-# A file is locked while its turn is posted, and a death frees it. It names the text before the turn is posted, and the
-# comment afterward, so a process that finds one without the other knows that the outcome is unknown.
-
+# --- Which turns were posted through the API --------------------------------------------------------------------------
+# Each person and idempotency key has one file. It is locked while its turn is posted, and the death of the process
+# frees it. It names the text before the turn is posted, and the comment afterward. So a process that finds only the
+# text knows that the outcome is unknown.
 KEPT_SECONDS: Final = 7 * 86_400
 """How long a key is remembered."""
 
@@ -99,7 +99,7 @@ class TurnLedger:
 
 
 def _read(descriptor: int) -> TurnRecord:
-    """Return the record in a file. An empty or half-written file stands for a turn that was never posted."""
+    """Return the record in a file. An empty or half-written file means that the turn was never posted."""
     content = os.pread(descriptor, 65_536, 0)
     try:
         fields = json.loads(content or b"{}")
@@ -109,28 +109,29 @@ def _read(descriptor: int) -> TurnRecord:
         return TurnRecord(descriptor)
 
 
-# --- Turns that people say through the API: each is posted on its thread by the person's own token, never by the bot
+# --- Posting a turn through the API -----------------------------------------------------------------------------------
 # Rules
 # - GitHub says who a token belongs to and what the person may see, at every request, by the person's own token. Only
-#   then the installation is asked what the person may do here. A "no" counts for a minute, and the number of them, and
-#   of questions without an answer, is limited for each person and in all (W1b); people who may speak are not affected.
-# - A person who may not see a repository learns nothing about it: the answer is the same as if it did not exist.
-# - The same idempotency key posts once, also after a death between the post and its record: then the person's comments
-#   are read first (E1).
+#   then the installation is asked what the person may do here. A refusal counts for a minute. Refusals and requests
+#   under way are limited for each person and in all (W1b), which does not affect people who may speak.
+# - A person who may not see a repository learns nothing about it: the response is that for a repository that does not
+#   exist.
+# - The same idempotency key posts once, also if a process died between the post and its record: then the person's
+#   comments are read first (E1).
 # - Tokens that GitHub refuses are limited. After too many, only tokens that were good before are tried, because GitHub
 #   blocks clients that keep sending bad ones.
 #   https://docs.github.com/en/rest/authentication/authenticating-to-the-rest-api#failed-login-limit
 
 # https://docs.github.com/en/authentication/keeping-your-account-and-data-secure/about-authentication-to-github#githubs-token-formats
 _OF_PEOPLE: Final = re.compile(r"(?:gh[pou]_[A-Za-z0-9_]{10,255}|github_pat_[A-Za-z0-9_]{10,255})")
-"""Tokens that can belong to a person. An installation's (``ghs_``) cannot."""
+"""Matches tokens that can belong to a person. An installation's token (``ghs_``) cannot."""
 MOST_BAD_TOKENS: Final = 20
 MOST_REFUSALS: Final = 10
 """Refused turns of one person."""
 MOST_REFUSALS_IN_ALL: Final = 100
 REFUSAL_SECONDS: Final = 600.0
 DENIAL_SECONDS: Final = 60.0
-"""How long the installation is not asked again about a person whom it refused in a repository."""
+"""Seconds for which a refusal of a person in a repository is remembered instead of asking the installation again."""
 REMEMBERED: Final = 1_000
 """Maximum number of tokens, and of people, that are remembered."""
 DRIFT: Final = timedelta(minutes=1)
@@ -255,8 +256,11 @@ class PersonTurns:
         return account
 
     async def _participation(self, client: GitHubClient, at: Address, person: Actor, *, where: str) -> Participation:
-        """Return the person's part in a repository that is served, that the person may see, and where the person may
-        speak. Raises TurnRefused, which is the same for every repository that is not served, or that is hidden."""
+        """Return the person's part in a served repository in which the person may speak.
+
+        Raises TurnRefused if they may not. The error is the same for a repository that is not served, and for one that
+        the person may not see.
+        """
         try:
             repository = int((await client.get(at.path))["id"])
         except (Missing, Forbidden):
@@ -297,7 +301,7 @@ class PersonTurns:
         return approve.policy(bot.id).may_decide(person, role, listed=bool(await roles.is_listed(person)))
 
     async def _post_once(self, client: GitHubClient, comment: "_Comment", record: TurnRecord) -> str:
-        """Return the URL of the comment, which is posted unless it is there already."""
+        """Post the comment unless it exists, and return its URL."""
         digest = _hash(comment.text)
         if record.digest not in {"", digest}:
             raise TurnRefused(

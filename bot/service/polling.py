@@ -1,4 +1,4 @@
-"""What asks for a check although GitHub sends no webhook: reactions (`Polling`), and time (`Resting`)."""
+"""Finds checks that no webhook asks for: because of reactions (`Polling`), or after some time (`Resting`)."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from bot.github.activity import fingerprints
 from bot.service.connections import Connections
 
 REST_SPAN: Final = timedelta(hours=3)
-"""How long a check of a waiting thread stays valid. The next check finds what neither polling nor reading shows."""
+"""How long a check of a waiting thread stays valid. The check after it finds what polling and reading do not show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Resting:
         return self._rests.get(address)
 
     def set(self, address: ThreadAddress, rest: Rest | None) -> None:
-        """Record what another process found in its check of a thread."""
+        """Record the rest of a thread that another process has checked; None if the thread does not rest."""
         self._rests.pop(address, None)
         if rest is not None:
             self._rests[address] = rest
@@ -63,12 +63,12 @@ class Resting:
         return rest is not None and at < rest.until
 
 
-# Reactions send no webhook, so that plan comments on display are polled.
+# Reactions send no webhook, so plan comments on display are polled.
 
 TOLD: Final = 2
 """Number of polls at which each change of a plan comment is reported."""
 SETTLED: Final = TOLD + 1
-"""Number of polls that saw the same, after which nothing is left to report."""
+"""Number of polls with the same result, after which nothing is left to report."""
 PATIENCE: Final = 10.0
 """Seconds that a call waits for answers. The next call reports the later ones."""
 _log: Final = logging.getLogger(__name__)
@@ -101,18 +101,19 @@ class Polling:
         return self._shown.get(address, "")
 
     def settled_fingerprint(self, address: ThreadAddress) -> str:
-        """Return the fingerprint of a thread's comment if it was reported, and a later poll saw the same; else ""."""
+        """Return the fingerprint of a thread's comment once it was reported and a later poll saw the same; else ""."""
         fingerprint, times = self._seen.get(self.comment_of(address), ("", 0))
         return fingerprint if times == SETTLED else ""
 
     def recall(self, address: ThreadAddress, fingerprint: str) -> None:
-        """Take a settled fingerprint of another process for what was seen of a thread's comment, if nothing was yet."""
+        """Use another process's settled fingerprint of a thread's comment, unless this process has one of its own."""
         if fingerprint:
             self._seen.setdefault(self.comment_of(address), (fingerprint, SETTLED))
 
     async def changed_threads(self, addresses: Iterable[ThreadAddress]) -> tuple[ThreadAddress, ...]:
-        """Return the threads whose comment got a reaction or an edit since the last call. One query polls up to 100
-        plans.
+        """Return the threads whose comment got a reaction or an edit since the last call.
+
+        One query polls up to 100 plans.
 
         Each change is reported by two calls: reads may lag, so the check after the first may not see what the poll saw.
         Installations are polled side by side, and one that fails or is slow does not affect the others. Raises only if
@@ -144,7 +145,7 @@ class Polling:
         self._under_way.clear()
 
     async def _answers(self) -> list[list[ThreadAddress] | PlangateError]:
-        """Wait for the polls that are under way, at most PATIENCE, and return what those that ended answered."""
+        """Wait for the polls under way, at most PATIENCE seconds, and return the results of those that ended."""
         if self._under_way:
             await asyncio.wait(self._under_way.values(), timeout=self.patience)
         over = {installation: poll for installation, poll in self._under_way.items() if poll.done()}

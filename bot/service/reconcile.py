@@ -29,15 +29,15 @@ from bot.service.github_host import GitHubHost
 from bot.service.inbox import MISSED, Delivery
 from bot.service.queue.queue_port import JobStore, Outcome
 
-# --- Times up to which GitHub was read, in a file. `save` returns once the file is on disk, and a kill never leaves
-#     half of it
+# --- Times up to which GitHub was read, in a file ---------------------------------------------------------------------
+# `save` returns once the file is on disk, and a kill never leaves half of it.
 
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Cursors:
-    """Times by name. An unreadable file counts as empty, which only costs rereading."""
+    """Times by name. An unreadable file counts as empty, so GitHub is read again."""
 
     file: Path
     _times: dict[str, datetime] | None = field(default=None)
@@ -85,7 +85,7 @@ class Cursors:
             return {}
 
 
-# --- Finds what no webhook reported (W3): what changed in each repository since a cursor, and which deliveries failed
+# --- Reading what no webhook reported (W3) ----------------------------------------------------------------------------
 # Rules
 # - A cursor advances only when everything found before it is on disk.
 # - It advances to a moment before the reading began, so that changes within one second, and changes that GitHub showed
@@ -104,7 +104,7 @@ outage."""
 _DELIVERIES: Final = "deliveries"
 
 PassOn = Callable[[ThreadAddress, frozenset[str]], Awaitable[None]]
-"""Accepts a thread and the keys of possible turns there. They are on disk when it returns."""
+"""Stores a thread and the keys of possible turns there. They are on disk when it returns."""
 
 
 @dataclass(slots=True)
@@ -132,7 +132,7 @@ class Reconciler:
         self.cursors = Cursors(self.host.connections.settings.data_dir / "reconciled.json")
 
     async def read(self, pass_on: PassOn) -> ReadingTotals:
-        """Find what was said and not heard. Raises if installations cannot be listed or a finding cannot be stored."""
+        """Find threads with unread turns. Raises if installations cannot be listed or a finding cannot be stored."""
         totals = ReadingTotals()
         async for installation, served in self._served_installations():
             reading = _Reading(self.host, self.cursors, installation, served, pass_on, totals, self.first_span)
@@ -155,7 +155,7 @@ class Reconciler:
                 yield installation, connections.served_by(installation)
 
     async def redeliver(self, known: KnownGuids) -> int:
-        """Request redelivery of what failed since the last call. Return how many; 0 with a plain token."""
+        """Request redelivery of deliveries that failed since the last call. Return how many; 0 with a plain token."""
         connections, clock = self.host.connections, self.host.clock
         if not connections.settings.github.as_app:
             return 0
@@ -225,7 +225,7 @@ class _Reading:
             yield batch
 
     async def _changed_repositories(self, batch: Sequence[ServedRepository]) -> list[activity.RepositoryActivity]:
-        """Return the repositories that changed since they were read. If one breaks the query, retry in halves."""
+        """Return the repositories that changed since they were read. If the query fails, retries it in halves."""
         try:
             activities = await activity.repository_activities(self._client, [served.listed.node for served in batch])
         except RateLimited:
@@ -280,7 +280,8 @@ class _Reading:
             raise _NotPassedOn(error) from error
 
 
-# --- Stores what no webhook reported (W3): each thread that the reconciler finds becomes a stored delivery, once -----
+# --- Storing what no webhook reported (W3) ----------------------------------------------------------------------------
+# Each thread that the reconciler finds becomes a stored delivery, once.
 
 
 @dataclass(slots=True)
@@ -312,7 +313,7 @@ class MissedStore:
         return True
 
     async def redeliver(self) -> bool:
-        """Ask for redelivery of what failed, and log how much."""
+        """Request redelivery of failed deliveries, and log how many."""
         say("redeliver", asked=await self.reading.redeliver(self.store.known_guids))
         return True
 
@@ -335,14 +336,14 @@ def _guid(address: ThreadAddress, keys: frozenset[str]) -> str:
 # --- What a job of the Action reads instead of deliveries -------------------------------------------------------------
 
 UNHEARD_SPAN: Final = timedelta(days=3)
-"""How far back jobs read. While nothing waits one job a day reads, and GitHub may start it late, or not at all."""
+"""How far back jobs read. While nothing waits, one job a day reads, and GitHub may start it late or not at all."""
 
 
 async def unreported_threads(host: GitHubHost) -> tuple[ThreadAddress, ...]:
     """Return the threads of the last days that address the bot with something that no journal holds (W3).
 
-    Call `open_threads` first: it reads the journals. A job keeps no cursor, so a thread whose mark was heard is not
-    listed only because it changed.
+    Call `open_threads` first, because it reads the journals. A job keeps no cursor: a thread whose turns are all in its
+    journal is left out, even if it changed.
     """
     threads: list[ThreadAddress] = []
 

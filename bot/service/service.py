@@ -76,7 +76,7 @@ class Service:
             yield
 
     async def receive(self, delivery: Delivery) -> Outcome:
-        """Store a delivery. STORED: it is durable. JOINED: the check of another one that is stored covers it."""
+        """Store a delivery. STORED: it is durable. JOINED: the check of another stored delivery covers it."""
         try:
             outcome = await self.queue.receive(delivery)
         except (OSError, Transient) as error:
@@ -92,9 +92,12 @@ class Service:
         return await self._storage.state() == "ok"
 
     async def state(self) -> Mapping[str, object]:
-        """Return the state of storage, GitHub, and the model (ok, failing, or unknown), when everything on GitHub was
-        last read, how many threads do not rest (None if the queue cannot tell), and the installations that GitHub fails
-        for."""
+        """Return the state of the service's parts.
+
+        It has the states of storage, GitHub, and the model (ok, failing, or unknown), the time when everything on
+        GitHub was last read, the number of threads that do not rest (None if the queue cannot tell), and the
+        installations for which GitHub fails.
+        """
         return {
             "deliveries": await self._storage.state(),
             "github": self.ticker.github if self.ticker else "unknown",

@@ -1,4 +1,4 @@
-"""The slots of one process: how many of them one App installation may hold, and how sessions in them end or wait."""
+"""The slots of one process: shares them among App installations, and ends or holds the sessions in them."""
 
 import asyncio
 from collections import Counter
@@ -14,7 +14,7 @@ Installation: TypeAlias = int | None
 
 @dataclass(slots=True)
 class FairShares:
-    """What each installation holds of a number of slots.
+    """The slots that each installation holds, of a fixed number.
 
     As soon as a process knows a second installation, none may hold more than half of the slots, even if the others are
     idle: a check that waits for GitHub's timeouts, or a session of an hour, cannot be taken out of its slot again.
@@ -65,7 +65,7 @@ class FairShares:
             del self._held[installation]
 
 
-# --- Ends or holds the sessions of one process, each before its next step --------------------------------------------
+# --- Ending and holding the sessions of a process ---------------------------------------------------------------------
 
 HELD_SECONDS: Final = 2.0
 """Maximum seconds that a step is held, so that sessions go on however many checks there are."""
@@ -83,7 +83,7 @@ class SessionControl:
         self._goes_on.set()
 
     def end_sessions(self) -> None:
-        """Make each session end before its next step, because this process ends. Another one continues them."""
+        """Make each session end before its next step, because this process ends. Another process continues them."""
         self._ends = True
         self._goes_on.set()
 

@@ -1,5 +1,7 @@
-"""The ticker: wakes threads that no delivery names. GitHub sends no webhook for reactions, and sends each webhook once
-(W3)."""
+"""The ticker: wakes threads that no delivery names (W3).
+
+GitHub sends no webhook for reactions, and sends each webhook only once.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -31,14 +33,16 @@ SHORTEST_POLL: Final = 0.05
 LEAST_PAUSE: Final = 0.5
 """Minimum pause after an action, as a fraction of its interval, so that a slow GitHub is not asked without a break."""
 LEAD_SECONDS: Final = 2.0
-"""Seconds until a process asks again whether the periodic work is its own now."""
+"""Seconds until a process asks again whether the periodic work is now its own."""
 
 
 @dataclass(slots=True)
 class Ticker:
-    """Polls for reactions. At each reconciliation, the first one at the start, it wakes every open thread that does not
-    rest. It also reads what no webhook reported, runs the scheduled tasks that are due (MT10), and looks for red checks
-    (MT9)."""
+    """Wakes threads at intervals.
+
+    It polls for reactions. At the start and at each reconciliation, it wakes every open thread that does not rest. It
+    also reads what no webhook reported, runs the scheduled tasks that are due (MT10), and finds red checks (MT9).
+    """
 
     host: GitHubHost
     queue: Queue
@@ -49,7 +53,7 @@ class Ticker:
     maintain: Maintain | None = None
     """None where this process runs no scheduled tasks."""
     find_red_checks: Maintain | None = None
-    """None where this process looks for no red checks."""
+    """None where this process does not search for red checks."""
     github: str = "unknown"
     """Result of the latest request to GitHub: unknown, ok, or failing."""
 

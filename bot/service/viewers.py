@@ -1,6 +1,4 @@
-"""People who look at the dashboard. Each may see what GitHub shows to their own token (W5), and try in vain only so
-often (W1b).
-"""
+"""People who use the dashboard: what each may see by their own token (W5), and limits on failed attempts (W1b)."""
 
 import asyncio
 from collections import deque
@@ -21,7 +19,8 @@ from bot.github.tokens import UserCredentials, WebFlow
 from bot.ports import Clock
 from bot.service.connections import github_client
 
-# --- Limits what strangers may have the service try in vain, for each account and in all (W1b) -----------------------
+# --- Limits on failed attempts of strangers (W1b) ---------------------------------------------------------------------
+# They hold for each account, and for all together.
 
 
 @dataclass(slots=True)
@@ -56,7 +55,7 @@ class AttemptLimit:
             raise
         finally:
             if not is_failed:
-                with suppress(ValueError):  # it began so long ago that it is forgotten
+                with suppress(ValueError):  # it began so long ago that it is no longer counted
                     self._attempts.remove(attempt)
 
     def record(self, account: object) -> tuple[float, object]:
@@ -65,9 +64,9 @@ class AttemptLimit:
         return self._attempts[-1]
 
 
-# --- People who look at the dashboard. Each may see what GitHub shows to their own token (W5) ------------------------
-# A viewer's repositories are read as one list, so that requests for a repository that does not exist, and for one that
-# the viewer may not see, are handled alike.
+# --- People who use the dashboard (W5) --------------------------------------------------------------------------------
+# Each person sees what GitHub shows to their own token. A viewer's repositories are read as one list, so that a
+# repository that does not exist, and one that the viewer may not see, get the same response.
 
 VISIBLE_SECONDS: Final = 60.0
 """Seconds for which a viewer's list of repositories stays valid."""

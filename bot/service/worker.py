@@ -1,17 +1,17 @@
 """The worker: begins the jobs of a store in the slots of this process, and records how they end.
 
 Rules
-- A check begins in a check slot. If it needs a session with the model and a session slot is free, it trades for that
-  and keeps it until it ends. If none is free, it ends, and its thread waits in line for the next one. So short checks
+- A check begins in a check slot. If it needs a session with the model and a session slot is free, it moves to that slot
+  and keeps it until it ends. If none is free, it ends, and its thread waits in line for a session slot. So short checks
   never wait behind sessions.
-- A thread that is woken during a check, or while it waits for a check slot, is read in a slot for readings, so that
-  people see their first reaction early (PR3). There are EARLY of those for each check slot.
-- No installation takes all slots of a kind (bot/service/slots.py), and one that GitHub fails for does not take them for
-  long (bot/service/health.py).
+- A thread that is woken during a check, or while it waits for a check slot, is read in a reading slot, so that people
+  see the bot's first reaction early (PR3). There are EARLY reading slots for each check slot.
+- No installation takes all slots of a kind (bot/service/slots.py), and one for which GitHub fails does not hold them
+  for long (bot/service/health.py).
 - While every check slot is taken, sessions pause before each step, because both need the same processors.
 - A check that fails for a while begins again after a pause, from one second to five minutes. One that fails for good is
   logged and dropped. A reading that fails is only logged: the check that follows takes in what was said.
-- At the end of the process no work is lost: what runs goes back to the store, at its next step, or cut off.
+- At the end of the process no work is lost: running jobs go back to the store at their next step, or are cancelled.
 - While the store is away, jobs under way go on; their end is recorded when it is back.
 """
 
@@ -39,7 +39,7 @@ from bot.service.slots import FairShares, Installation
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
 """Shortest and longest seconds between attempts."""
 POLL_SECONDS: Final = 1.0
-"""Seconds between two looks at the store: it tells nobody that a pause is over."""
+"""Seconds between two fetches from the store, which does not announce the end of a pause."""
 GRACE_SECONDS: Final = 25.0
 """Seconds that jobs may take to reach their next step when the process ends, where others can go on with them."""
 CLOSING_SECONDS: Final = 5.0
@@ -56,7 +56,7 @@ OS_THREADS: Final = 8
 
 @dataclass(slots=True)
 class Worker:
-    """Begins jobs, until it is told to end. All methods belong to one event loop."""
+    """Begins jobs while `running` is open. All methods belong to one event loop."""
 
     host: GitHubHost
     store: JobStore
@@ -65,7 +65,7 @@ class Worker:
     poll_seconds: float = POLL_SECONDS
     grace_seconds: float = GRACE_SECONDS
     attempts: float = math.inf
-    """Maximum attempts per check; then it is left to the next start of the service."""
+    """Maximum attempts per check. After them, the check waits for the next start of the service."""
     exit_code: int = 0
     """Exit code of the latest check that failed for good."""
     breakers: InstallationBreakers = field(init=False)
@@ -109,12 +109,11 @@ class Worker:
         *,
         rests: Callable[[ThreadAddress], bool] = lambda _: False,
     ) -> int:
-        """Wake every open thread, except those that rest and those that wait already, also for a session. Return how
-        many are open.
+        """Wake every open thread, except those that rest and those that wait already, also for a session.
 
-        Raises what the host raises.
+        Return how many are open. Raises what the host raises.
         """
-        await self.store.threads_to_poll()  # what other processes found out
+        await self.store.threads_to_poll()  # passes results of other processes to the host
         addresses = [address for address in await self.host.open_threads() if is_included(address)]
         await self.store.record_open(addresses)
         waiting = await self.store.find_waiting(addresses)
@@ -143,7 +142,7 @@ class Worker:
                     JobKind.SESSION,
                     JobKind.CHECK,
                     JobKind.READ,
-                ):  # no check overtakes who waits for a session
+                ):  # no check overtakes a thread that waits for a session
                     await self._begin_available(kind)
             except Exception as error:  # noqa: BLE001 - the outermost shell: the next fetch tries again
                 failure("queue", error)
@@ -163,7 +162,7 @@ class Worker:
             running.add_done_callback(partial(self._end_run, job))
 
     def _installations_to_skip(self, kind: JobKind) -> Collection[Installation]:
-        """Return the installations of which no job may begin now. GitHub takes no sign of one that it fails for."""
+        """Return the installations of which no job may begin now, such as those for which GitHub fails."""
         served = self._slots[kind].served
         return served | self.breakers.open_installations if kind is JobKind.READ else served
 
@@ -194,7 +193,7 @@ class Worker:
             await self._settle(lambda: self.store.give_back(job, seconds))
 
     async def _attempt(self, job: Job) -> float | None:
-        """Check the thread or read its comments once. Return after how many seconds to do so again, or None."""
+        """Check the thread or read its comments once. Return the seconds until the next attempt, or None for none."""
         began = self.clock.monotonic()
         facts: dict[str, Any] = {"thread": str(job.address) if job.address else "every"}
         try:
@@ -205,13 +204,13 @@ class Worker:
         return None
 
     def _record_failure(self, job: Job, error: Exception, facts: dict[str, Any]) -> float | None:
-        """Log a failure. Return after how many seconds to try again, or None."""
+        """Log a failure. Return the seconds until the next attempt, or None for none."""
         is_passing = isinstance(error, PASSING) and job.kind is not JobKind.READ
         if is_passing and self._ends:
             return 0.0
         if is_passing and job.attempts + 1 < self.attempts:
             pause = min(FIRST_WAIT * 2.0 ** min(job.attempts, 20), LONGEST_WAIT)
-            if not isinstance(error, InstallationUnavailable):  # the breaker itself said so, once
+            if not isinstance(error, InstallationUnavailable):  # the breaker itself has logged that, once
                 failure(job.kind, error, **facts, attempt=job.attempts + 1, again_in=pause)
             return pause
         failure(job.kind, error, **facts)
@@ -235,7 +234,7 @@ class Worker:
         return {"stage": state.stage, "position": state.position}
 
     def _begin_session(self, job: Job, attempt: AdmittedCheck) -> bool:
-        """Return whether a check may run a session now: it then leaves its check slot."""
+        """Return whether a check may run a session now. If so, moves it from its check slot to a session slot."""
         attempt.record_answer()
         installation, sessions = _installation(job), self._slots[JobKind.SESSION]
         if not job.has_session and sessions.has_room(installation):

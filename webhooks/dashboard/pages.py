@@ -1,4 +1,4 @@
-"""Connects pages to HTTP: other web sites are kept out, each handler gets a visit, refusals become pages (W5)."""
+"""Serves the pages over HTTP: keeps other web sites out, gives handlers a visit, and shows refusals as pages (W5)."""
 
 import asyncio
 import base64
@@ -53,7 +53,7 @@ HEADERS: Final[Mapping[str, str]] = {
 
 
 class NotServed(Exception):
-    """The request does not reach the dashboard: it came from elsewhere, or under a name that is not ours."""
+    """The dashboard ignores the request, which came from elsewhere or under a foreign host name."""
 
 
 class Forged(Exception):
@@ -120,7 +120,8 @@ def local_path(text: str) -> str:
     return text if plain and not set(text) & {"\\", " "} else "/"
 
 
-# --- Who is signed in. Sessions stay in memory: when the service restarts, people sign in again with one click
+# --- Who is signed in -------------------------------------------------------------------------------------------------
+# Sessions stay in memory: when the service restarts, people sign in again with one click.
 # A session ends after IDLE_SECONDS without a request, after SESSION_SECONDS, at sign-out, and when there are too many.
 # The browser holds a random id; the table holds its hash.
 
@@ -129,8 +130,8 @@ IDLE_SECONDS: Final = 2 * 3600
 SIGN_IN_SECONDS: Final = 600
 """GitHub's codes are valid for ten minutes, so a sign-in that takes longer fails anyway."""
 MOST_SESSIONS: Final = 2_000
-"""Sessions of one process. A further one ends the oldest of whoever has most, so that nobody loses their only one to
-people with many."""
+"""Maximum number of sessions of one process. A further one ends the oldest session of the person who has most, so that
+nobody loses their only session to people with many."""
 REMEMBERED_COMMANDS: Final = 50
 """Commands of one session that are remembered."""
 SESSIONS_PER_PERSON: Final = 10
@@ -224,7 +225,7 @@ class Attempts:
         return f"{text}.{self._mac(text)}"
 
     def open(self, cookie: str, state: str) -> Attempt | None:
-        """Return the attempt in a cookie of ours that GitHub now answers with `state`; None for any other."""
+        """Return the attempt in a valid cookie if GitHub's `state` belongs to it; None otherwise."""
         text, _, mac = cookie.rpartition(".")
         if not text or not hmac.compare_digest(mac.encode(), self._mac(text).encode()):
             return None
@@ -259,7 +260,7 @@ class NotAllowed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request. Without a session it is the operator's, at a service that speaks as a machine account."""
+    """One request. Without a session it is the operator's, at a service that acts as a machine account."""
 
     origin: Origin
     session: BrowserSession | None = None
@@ -295,17 +296,18 @@ class Visit:
         return self.access.role(repository) if self.session else Role.READ
 
     def may_act(self, repository: int) -> bool:
-        """Return whether the page offers commands. Whether one counts is decided by the gate, as for any comment."""
+        """Return whether the page offers commands. The gate decides whether one counts, as for any comment."""
         return self.role(repository) >= Role.WRITE
 
 
-# --- Each page's handler gets a visit and returns what to show; refusals become pages here
+# --- Pages and their handlers -----------------------------------------------------------------------------------------
+# Each page's handler gets a visit, and returns what to show. Refusals become pages here.
 
 FOR_PROGRAMS: Final = re.compile(
     rf"{re.escape(API)}.*|/webhooks/github|/healthz|/readyz|/metrics|/openapi\.json|/\.well-known/plangate-keys\.json",
     re.DOTALL,
 )
-"""The paths that programs ask for, and not people."""
+"""The paths that only programs request."""
 ASSETS: Final = {"style.css": "text/css", "app.js": "text/javascript"}
 TABS: Final = (
     ("/", "Waiting for you"),
@@ -370,7 +372,7 @@ class Pages:
         return Visit(origin, session, access)
 
     async def address(self, visit: Visit, request: Request) -> ThreadAddress:
-        """Return the thread in the path of a request. Raises NotFound if there is none, or none for this person."""
+        """Return the thread in the path of a request. Raises NotFound if there is none that this person may see."""
         parts = request.path_params
         number = parts["number"]
         if not (number.isascii() and number.isdecimal() and len(number) <= LONGEST_NUMBER):
@@ -423,7 +425,7 @@ class Pages:
             return self.refusal(request, visit, *_trouble(request, error))
 
     def add_error_pages(self, app: FastAPI) -> None:
-        """Answer what no page answers with a page: mistyped addresses, and faults of ours. Programs get no page."""
+        """Answer mistyped addresses and internal errors with a page. Requests of programs get FastAPI's response."""
         refuse = app.exception_handlers[HTTPException]
 
         async def nothing(_: Visit) -> Answer:
@@ -433,7 +435,7 @@ class Pages:
             if FOR_PROGRAMS.fullmatch(request.scope["path"]):
                 answer: Response = await refuse(request, error)  # type: ignore[misc]  # FastAPI's, or ours
                 return answer
-            return await self._answer(request, nothing)  # as for a page that there is, and that is not for them
+            return await self._answer(request, nothing)  # as for an existing page that the person may not see
 
         async def fault(request: Request, _: Exception) -> Response:
             if FOR_PROGRAMS.fullmatch(request.scope["path"]):

@@ -2,7 +2,7 @@
 are shown as ‹U+XXXX› (X1).
 
 Markdown by the model and by people is rendered without HTML and images, and with links to http and https only. Nothing
-of it is left out: what Markdown would not show is shown as it is written (A8).
+is left out: text that Markdown would not show appears as it is written (A8).
 """
 
 import re
@@ -197,8 +197,10 @@ def _signs(text: str) -> Counter[str]:
 
 
 def _parsed_sources(tokens: Sequence["Token"]) -> Iterator[str]:
-    """Yield what tokens hold of the source, as it is written: nothing is there twice, or in another spelling, and could
-    stand for what was left out. The rules for what is in a line leave out nothing."""
+    """Yield the parts of the source that tokens hold, each once and as it is written.
+
+    So no part can hide that the parser left out another one. The rules for inline text leave out nothing.
+    """
     for token in tokens:
         if token.type in {"fence", "list_item_open"}:
             yield token.info

@@ -43,9 +43,10 @@ from webhooks.dashboard.thread_pages import (
 )
 from webhooks.event_stream import SIGN_OF_LIFE, EventStream, Streams
 
-# --- Live updates by server-sent events: an event says that the page changed, and the page loads itself again
-# An event's id names the state that the browser has seen. A browser that reconnects sends it back (Last-Event-ID), so
-# that nothing that happened meanwhile is missed.
+# --- Live updates by server-sent events -------------------------------------------------------------------------------
+# An event says that the page changed, and the page loads itself again.
+# An event's id names the state that the browser has seen. A browser that reconnects sends the id back (Last-Event-ID),
+# so that no change in between is missed.
 
 LIST_SECONDS: Final = 2.0
 """Seconds between two readings of the list of threads."""
@@ -79,13 +80,13 @@ def add_live(pages: Pages, streams: Streams) -> None:
 
 
 async def _events(pages: Pages, request: Request, visit: Visit, only: ThreadAddress | None) -> AsyncGenerator[bytes]:
-    """Yield an event whenever what the person may see is in another state than the browser knows."""
+    """Yield an event whenever the visible state differs from the state that the browser knows."""
     last = request.headers.get("last-event-id") or request.query_params.get("seen", "")
     session, announcements = request.path_params.get("session", ""), pages.reading.recorder.announcements
     pause = LIST_SECONDS if only is None or session else THREAD_SECONDS
 
     def sees(repository: int) -> bool:
-        return visit.role(repository) >= Role.READ  # as of the newest check, because `visit` is replaced below
+        return visit.role(repository) >= Role.READ  # by the newest visit: `visit` is replaced below
 
     with announcements.subscribe(only) if only else announcements.subscribe_to_list(sees) as signal:
         while True:
@@ -112,8 +113,9 @@ async def _state(pages: Pages, visit: Visit, only: ThreadAddress | None, session
     return threads_state([(await pages.reading.detail(only)).summary])
 
 
-# --- Deliveries: what GitHub delivered, with a button to deliver it again, and the stored ones that wait for a check
-# A person sees the deliveries of the repositories in which GitHub gives them a role. People who administer a
+# --- Deliveries -------------------------------------------------------------------------------------------------------
+# The page lists what GitHub delivered, with a button to deliver it again, and the stored deliveries that wait for a
+# check. A person sees the deliveries of the repositories in which GitHub gives them a role. People who administer a
 # repository may have GitHub deliver again; a delivery only wakes the bot, so this decides nothing.
 
 PATH = "/deliveries"

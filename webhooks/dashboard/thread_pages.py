@@ -21,7 +21,8 @@ from bot.service.overview.views import AgentNode, PlanVersion, ThreadDetail, Thr
 from webhooks.dashboard.pages import Answer, NotAllowed, NotFound, Page, Pages, Visit
 from webhooks.dashboard.render import dollars
 
-# --- The agents of a thread as a picture: sessions side by side, as wide as they cost, above their sub-agents
+# --- The agents of a thread as a picture ------------------------------------------------------------------------------
+# Sessions stand side by side, each as wide as its cost, above their sub-agents.
 
 GAP: Final = 0.3
 """Percent of the width between two blocks."""
@@ -64,7 +65,8 @@ def _size(agent: AgentNode) -> float:
     return agent.cost_usd or 0.0
 
 
-# --- The pages: what waits for the viewer, all threads with search, one thread in detail, and transcripts
+# --- Pages ------------------------------------------------------------------------------------------------------------
+# They are: what waits for the viewer, all threads with search, one thread in detail, and transcripts.
 
 FOR_PEOPLE: Final[Mapping[str, WaitsFor]] = {
     "Plans to decide on": WaitsFor.APPROVER,
@@ -73,9 +75,9 @@ FOR_PEOPLE: Final[Mapping[str, WaitsFor]] = {
 }
 STAGED: Final = frozenset({WaitsFor.APPROVER, WaitsFor.ANSWER})
 NEWEST: Final = 10
-"""Number of threads by which a page notices that any thread has moved."""
+"""Number of newest threads that a page compares to notice that any thread has moved."""
 MOST_READ: Final = 300
-"""Number of threads that ended early, at most, that are searched for a person's own."""
+"""Maximum number of threads that ended early that are searched for a person's own."""
 WORKING: Final = frozenset({WaitsFor.PLANGATE, WaitsFor.SLOT})
 ENDED: Final = frozenset({WaitsFor.REQUESTER})
 LONGEST_QUERY: Final = 200
@@ -107,7 +109,7 @@ class WaitingGroup:
     stage: str
     """The group of stages under which the list shows all of them."""
     is_counted: bool = True
-    """Whether the number is that of all; otherwise there may be more."""
+    """Whether the number counts all; if not, there may be more."""
 
 
 def add_thread_pages(pages: Pages) -> None:
@@ -146,7 +148,7 @@ def add_thread_pages(pages: Pages) -> None:
 def _add_transcripts(pages: Pages) -> None:
 
     async def transcript(visit: Visit, request: Request) -> Answer:
-        address = await pages.address(visit, request)  # nothing is read before it is known that the person may see it
+        address = await pages.address(visit, request)  # first: nothing may be read that is not theirs to see
         page = request.query_params.get("page", "")
         number = int(page) if page.isdecimal() and page.isascii() and len(page) < 9 else 1
         view = await pages.reading.transcript(address, request.path_params["session"], number)
@@ -176,7 +178,7 @@ async def waiting_groups(reading: Overview, visit: Visit) -> list[WaitingGroup]:
 
 
 async def _own_ended_requests(reading: Overview, visit: Visit) -> WaitingGroup:
-    """Return the person's requests that ended early. The index finds their login also in titles of others'."""
+    """Return the person's requests that ended early. Filters the index's results: a login may occur in a title, too."""
     threads: list[ThreadSummary] = []
     query = ThreadQuery(waiting_for=ENDED, search=visit.login, visible=visit.visible, limit=MOST_ROWS)
     cursor: str | None = "" if visit.login else None
@@ -265,10 +267,11 @@ def _state_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-# --- The buttons: each posts a command as a comment, in the person's name, with the person's own token
-# Nothing here approves anything. The gate reads the comment on GitHub like any other, looks its author's role up, and
-# compares the digest (core/approval.py). The form carries the digest that the page showed, so that a person who looks
-# at an older plan is shown the difference instead of deciding on a plan that they have not seen (PR5).
+# --- Buttons ----------------------------------------------------------------------------------------------------------
+# Each button posts a command as a comment, in the person's name, with the person's own token. Nothing here approves
+# anything. The gate reads the comment on GitHub like any other, looks up its author's role, and compares the digest
+# (bot/core/approval.py). The form carries the digest that the page showed, so that a person who looks at an older plan
+# is shown the difference instead of deciding on a plan that they have not seen (PR5).
 
 COMMANDS: Final = frozenset({Verb.APPROVE, Verb.REJECT, Verb.STOP, Verb.RETRY})
 REASON_LENGTH: Final = 500

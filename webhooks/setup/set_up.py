@@ -72,7 +72,7 @@ def read_form(fields: Mapping[str, str], server_url: str) -> AppForm:
 
 
 def _url_mistake(url: str, server_url: str) -> str:
-    """Return what is wrong with the public address. Plain HTTP is enough for a server that uses it itself."""
+    """Return what is wrong with the public address. Plain HTTP is allowed if the GitHub server itself uses it."""
     try:
         parts = urlsplit(url)
         is_whole = bool(parts.hostname) and parts.port != 0 and url.isprintable() and " " not in url
@@ -95,10 +95,11 @@ def _is_loopback(parts: SplitResult) -> bool:
         return name == "localhost" or name.endswith(".localhost")
 
 
-# --- Who may use the set-up: the one browser that opened the printed address first (W4a)
-# The address has a token that works once. It is exchanged for a cookie, so that the token stays in no address bar and
-# no Referer. Requests must name this machine, or the host that the service was told to listen on, so that a page on the
-# internet whose name is pointed to this machine (DNS rebinding) is refused. Forms must come from its own pages.
+# --- Who may use the set-up (W4a) -------------------------------------------------------------------------------------
+# Only the browser that opened the printed address first. The address has a token that works once. It is exchanged for a
+# cookie, so that the token stays in no address bar and no Referer. Requests must name this machine, or the host that
+# the service was told to bind, so that a page on the internet whose name is pointed to this machine (DNS rebinding) is
+# refused. Forms must come from its own pages.
 
 COOKIE: Final = "plangate_setup"
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared with, and never listened on
@@ -109,7 +110,7 @@ class SetUpVisitor:
     """The token of the printed address, and the cookie of the browser that used it."""
 
     host: str
-    """The address that the service listens on."""
+    """The address to which the service is bound."""
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     _cookie: str = field(default="", repr=False)
 
@@ -125,7 +126,7 @@ class SetUpVisitor:
         return bool(self._cookie) and _are_equal(cookies.get(COOKIE, ""), self._cookie)
 
     def may_name(self, header: str) -> bool:
-        """Return whether a Host header names this machine or the host that the service listens on."""
+        """Return whether a Host header names this machine, or the host to which the service is bound."""
         try:
             name = (urlsplit(f"//{header}").hostname or "").lower()
         except ValueError:
@@ -164,8 +165,9 @@ def _are_equal(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(), other.encode())
 
 
-# --- The pages. They load nothing: the one stylesheet is in the page, and its hash is in the policy. Every text that
-# comes from outside is escaped.
+# --- The pages --------------------------------------------------------------------------------------------------------
+# They load nothing: the one stylesheet is in the page, and its hash is in the policy. Every text that comes from
+# outside is escaped.
 
 _PURPOSES: Final = {
     "contents": "branches and files; its own state in <code>refs/plangate/</code>",
@@ -239,7 +241,7 @@ def confirmation_page(form: AppForm, manifest: "ManifestForm", server_url: str) 
 
 
 def done_page(app: tuple[str, str], saved_at: str, webhook_url: str, *, has_model: bool) -> str:
-    """Return the page that says what is left to do for an App: its name, and the page that installs it."""
+    """Return the last page: what is left to do. `app` is the App's name, and the address that installs it."""
     name, installation_url = app
     key = "" if has_model else "<li>Set <code>ANTHROPIC_API_KEY</code> and start the service again.</li>"
     content = f"""
@@ -322,8 +324,9 @@ def _style_hash() -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()}"
 
 
-# --- The routes
-# While the service knows no account these routes, `/healthz`, and nothing else answer. Afterwards they are closed.
+# --- The routes -------------------------------------------------------------------------------------------------------
+# While the service knows no account, these routes and `/healthz` answer, and nothing else does. Afterwards they are
+# closed.
 
 LARGEST_FORM: Final = 16 * 1024
 _UNKNOWN_BROWSER: Final = Refused(
@@ -354,7 +357,7 @@ class SetUpRoutes:
     visitor: SetUpVisitor
     is_over: asyncio.Event = field(default_factory=asyncio.Event)
     _form: AppForm = field(default_factory=AppForm)
-    """What was last typed without a mistake, for people who want to change something."""
+    """The last form without a mistake, for people who want to change something."""
 
     def application(self) -> Starlette:
         """Return the HTTP application."""

@@ -21,7 +21,8 @@ from bot.github.repository import disable, enable, workflow_state
 from bot.github.responses import Missing
 from bot.workspace.remote import RemoteRepository, Route
 
-# --- The experiments that need no runner: made with the token at hand, and by a person -------------------------------
+# --- Experiments that need no runner ----------------------------------------------------------------------------------
+# They use the token at hand, and the help of a person.
 
 PUSHES: Final = 20
 MINUTE: Final = 60.0
@@ -63,7 +64,7 @@ async def protect_branches(testbed: Testbed) -> None:
 
 
 async def watch_tick(testbed: Testbed) -> str:
-    """Ask a person to tick a box with another account, and read who edited the comment."""
+    """Ask a person to tick a box with another account. Return who edited the comment, in words."""
     posted, limit = f"{BOX}\n\n<!-- {NAME} -->", testbed.console.patience.person
     comment = await testbed.repository.add_comment(testbed.issue, posted)
     testbed.console.tell(f"Please tick the box in {comment.url}, with another account than the token's if you can.")
@@ -125,19 +126,20 @@ async def push_often(testbed: Testbed) -> str:
     return f"{accepted} of {PUSHES} accepted{slow}"
 
 
-# --- The experiments that need a runner: jobs of a workflow in the repository answer in comments on the issue --------
+# --- Experiments that need a runner -----------------------------------------------------------------------------------
+# Jobs of a workflow in the repository answer in comments on the issue.
 
 WORKFLOW: Final = f"{NAME}.yml"
 KEY_NAME: Final = "PLANGATE_LIVE"
 REMARKS: Final = 3
 _ANSWER: Final = re.compile(rf"^{NAME} (\w+): (.+)$", re.MULTILINE)
 _SETTLED: Final = 30.0
-"""Seconds within which further runs of one event would have appeared."""
+"""Seconds to wait for further runs of one event."""
 
 
 @dataclass(slots=True)
 class ExperimentJobs:
-    """The jobs of the experiments: started once, and asked by several experiments."""
+    """The jobs of the experiments. They run once, and several experiments read their answers."""
 
     testbed: Testbed
     _job: asyncio.Task[Mapping[str, str]] | None = None
@@ -145,7 +147,7 @@ class ExperimentJobs:
     """Why no ruleset protected the branches."""
 
     async def install(self) -> None:
-        """Commit the workflows. At the end, the default branch is reset to its head before."""
+        """Commit the workflows. The cleanup resets the default branch to its earlier head."""
         testbed, branch = self.testbed, self.testbed.profile.default_branch
         testbed.undo_with(f"commits on {branch}", lambda: testbed.repository.set_branch(branch, testbed.branch_head))
         for name, source in {WORKFLOW: "experiments.yml", SWITCH: "switch.yml"}.items():
@@ -231,7 +233,7 @@ class ExperimentJobs:
         return answers | {"secret": f"{answers['secret']}, {deployments} deployments"}
 
     async def _job_comments(self) -> dict[str, str]:
-        """Return the comments of jobs on the issue, without those of people."""
+        """Return the comments of jobs on the issue, and none of people."""
         comments: dict[str, str] = {}
         for comment in await self.testbed.repository.comments(self.testbed.issue):
             author = comment.author
@@ -242,7 +244,7 @@ class ExperimentJobs:
         return comments
 
 
-# --- Runs the experiments one after the other, and compares their results with the table -----------------------------
+# --- The run of all experiments ---------------------------------------------------------------------------------------
 
 Experiment = Callable[[], Awaitable[str]]
 

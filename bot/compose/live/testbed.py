@@ -15,7 +15,7 @@ from bot.ports import Clock
 from bot.workspace import run
 from bot.workspace.remote import RemoteRepository
 
-# --- What the bot expects of GitHub where only a live repository can prove it: one row for each expectation ----------
+# --- Expectations that only a live repository can prove ---------------------------------------------------------------
 # Nothing else in the tree states these expectations. `plangate doctor --live` compares GitHub with the rows, and
 # tests/compose/live compares the simulated GitHub with them.
 
@@ -38,7 +38,7 @@ _DEPLOYING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One row: a question, the answers that the bot is built for, what follows from others, and GitHub's own pages."""
+    """One row: a question, the expected answers, the consequence of any other answer, and GitHub's own pages."""
 
     key: str
     experiment: int
@@ -46,7 +46,7 @@ class Expectation:
     expected: tuple[str, ...]
     consequence: str
     sources: tuple[str, ...]
-    """The addresses of what GitHub publishes about it, as far as that goes."""
+    """The addresses of GitHub's pages about it, if there are any."""
 
 
 EXPECTATIONS: Final = (
@@ -152,15 +152,15 @@ EXPECTATIONS: Final = (
 )
 
 
-# --- The repository of the live experiments, and the removal of everything that they create in it --------------------
+# --- The repository of the experiments --------------------------------------------------------------------------------
 # The removal of something is registered before it is created, and finds it by its name, so that Ctrl-C leaves nothing
 # behind. Requests are sent one at a time, so a request under way ends before the removal begins. What cannot be removed
 # is named. A repository that somebody uses, or that a killed run left as it was, is refused before anything is written.
 
 COMMITS: Final = 10
-"""Number of commits on the default branch with which a repository counts as in use."""
+"""A repository with this many commits on its default branch counts as in use."""
 NAME: Final = "plangate-live"
-"""Name of everything that the experiments create, or its beginning."""
+"""Name, or beginning of the name, of everything that the experiments create."""
 PULL: Final = f"{NAME}: a pull request"
 REF: Final = "refs/plangate/live"
 """The ref that is pushed, or the beginning of its name."""
@@ -252,13 +252,13 @@ class Testbed:
         return (await self.repository.refs(f"heads/{branch}"))[f"refs/heads/{branch}"]
 
     def undo_with(self, what: str, undo: Callable[[], Awaitable[object]]) -> None:
-        """Register how to remove something that is about to be made. The newest is removed first."""
+        """Register how to remove something that is about to be made. The cleanup runs newest first."""
         self._undo.append((what, undo))
 
     async def clean(self, experiment: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of an experiment, after removing what it created. Names at once what could not be removed.
+        """Return the result of an experiment, after removing everything that it created.
 
-        Cancelling this also removes it.
+        Reports at once what could not be removed. Cancelling this also removes what the experiment created.
         """
         mark = len(self._undo)
         try:
@@ -288,7 +288,7 @@ class Testbed:
         return await self.git("push", "-q", *options, self.remote.url, *refspecs)
 
     async def wait(self, seconds: float, probe: Callable[[], Awaitable[str | None]], what: str) -> str:
-        """Return what `probe` finds, within a time limit. Raises NotRun after it, or if the person skips it."""
+        """Return what `probe` finds within `seconds`. Raises NotRun if it finds nothing, or if the person skips it."""
         clock = self.console.clock
         until = clock.monotonic() + seconds
         while (answer := await probe()) is None:

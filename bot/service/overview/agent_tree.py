@@ -36,7 +36,8 @@ def journal_steps(entries: Iterable[Entry]) -> Iterator[JournalStep]:
         state = after
 
 
-# --- The sessions of a thread and their sub-agents, with what they used, as far as the journal records it
+# --- Sessions and sub-agents, with what they used ---------------------------------------------------------------------
+# The numbers go as far as the journal records them.
 
 _ENDS = {Stage.STOPPED: "stopped", Stage.FAILED: "failed", Stage.LIMIT: "limit", Stage.ASKED: "waiting"}
 
@@ -57,8 +58,8 @@ def session_at_work(state: ThreadState) -> str:
 def agent_tree(steps: Sequence[JournalStep]) -> tuple[AgentNode, ...]:
     """Return the sessions of a thread, oldest first, each with its sub-agents.
 
-    A session's time is the time in which the journal has it at work, without the wait for a free slot. Sub-agents are
-    those of finished work: the journal does not list a planner's.
+    A session's time is the time in which it works by the journal, without the wait for a free slot. Sub-agents are
+    those of finished work, because the journal does not list those of planning.
     """
     if not steps:
         return ()
@@ -140,7 +141,7 @@ def _subagent_node(row: Mapping[str, Any]) -> AgentNode:
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """What one journal entry first accounts for."""
+    """The costs that one journal entry adds."""
 
     day: date
     """The day (UTC) on which it was journaled."""

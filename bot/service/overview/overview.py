@@ -27,7 +27,7 @@ SentDelivery: TypeAlias = tuple[DeliveryAttempt, ...]
 SHOWN: Final = 200
 """Most stored deliveries that are listed."""
 LISTED_SECONDS: Final = 15.0
-"""Minimum seconds between two readings of what GitHub sent, however many people check it."""
+"""Minimum seconds between two readings of GitHub's list of deliveries, however many people view it."""
 MOST_ATTEMPTS: Final = 100
 """One page of GitHub's list."""
 
@@ -151,9 +151,9 @@ class Overview:
         return self._redact(await self.sent.newest())
 
     async def health(self) -> Health:
-        """Return the state of the service's parts. Nothing is asked of GitHub or the model more than once a minute."""
+        """Return the state of the service's parts. GitHub and the model are asked at most once a minute."""
         queue, load = self.service.queue, Load()
-        with suppress(Transient):  # the database is away, and the state of deliveries says so
+        with suppress(Transient):  # the database is away; the state of storage shows that
             load = await queue.store.load()
         state, sessions = await self.service.state(), self.service.settings.service.sessions
         return Health(state, load, queue.worker is not None, sessions, tuple(self.limits()))
@@ -164,7 +164,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """The entries since the last news; none if it only shows that the stream is alive."""
+    """The entries since the last news; none if it only keeps the stream alive."""
 
     steps: Sequence[JournalStep] = ()
     set_back_to: int | None = None

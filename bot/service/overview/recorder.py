@@ -23,7 +23,8 @@ from bot.service.overview.thread_index import RecordOrigin, ThreadIndex, ThreadR
 from bot.service.overview.thread_views import summarize
 from bot.service.overview.views import redact_view
 
-# --- News of threads in this process. It carries no content: a listener reads what is there
+# --- News of threads in this process ----------------------------------------------------------------------------------
+# News carries no content: the listener reads the thread or the list itself.
 
 Sees = Callable[[int], bool]
 
@@ -62,8 +63,8 @@ class Announcements:
     def subscribe_to_list(self, sees: Sees) -> Iterator[asyncio.Event]:
         """Yield an event that is set at each announcement of the list while the context is open.
 
-        `sees` returns whether the listener may see a repository, by its numeric id. What they may not see wakes nobody:
-        they could tell from the time of a sign of life that something happened there.
+        `sees` returns whether the listener may see a repository, by its numeric id. A change that they may not see does
+        not wake them, because its time would reveal that something happened there.
         """
         news = asyncio.Event()
         self._of_list[news] = sees
@@ -73,11 +74,12 @@ class Announcements:
             del self._of_list[news]
 
 
-# --- Journals as people read them: what this process has seen, and the remote at most every few seconds
+# --- Journals as people read them -------------------------------------------------------------------------------------
+# Appends of this process are seen at once. The remote is read at most every READ_SECONDS.
 
 READ_SECONDS: Final = 15.0
-"""Minimum seconds between two reads of a thread from the remote, however many people check it. Appends of this
-process are seen at once, and those of other processes, such as jobs of GitHub Actions, after this time at most."""
+"""Minimum seconds between two reads of a thread from the remote, however many people view it. Appends of other
+processes, such as jobs of GitHub Actions, are seen after this time at most."""
 REMEMBERED_THREADS: Final = 1_000
 """Threads whose last read is remembered."""
 
@@ -118,7 +120,8 @@ class JournalReader:
                 del self._locks[oldest]
 
 
-# --- The thread index, kept in step with the journals at each append in this process, and at each listing of threads
+# --- The thread index -------------------------------------------------------------------------------------------------
+# It is brought up to date at each append in this process, and at each listing of threads.
 
 _log: Final = logging.getLogger(__name__)
 
@@ -132,7 +135,7 @@ class Recorder:
     redactor: Redactor
     server_url: str
     _computed: dict[tuple[int, int], RecordOrigin] = field(default_factory=dict)
-    """Origins of the records that this process has computed. Others may be of an older version, or altered."""
+    """Origins of the records that this process has computed. Other records may be of an older version, or altered."""
 
     async def record(self, address: ThreadAddress, entries: Sequence[Entry]) -> None:
         """Record a thread whose journal was just written to, and announce it to open streams."""

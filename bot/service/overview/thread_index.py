@@ -1,8 +1,7 @@
 """The thread index, from which lists of threads are read: one set of statements for SQLite and PostgreSQL.
 
 The journals are the source of truth. Each record names the journal entry that it was computed from, and a process
-computes every record again when it first lists the threads. So a lost, damaged, or altered index costs time, and no
-fact.
+computes every record again when it first lists the threads. So losing, damaging, or altering the index loses no fact.
 """
 
 import json
@@ -174,8 +173,8 @@ class ThreadIndex(ABC):
     def find(self, repository: str, number: int, visible: Collection[int] | None = None) -> ThreadAddress | None:
         """Return the address of a thread of the repository ``owner/name``; None if there is no record of it.
 
-        Only the visible repositories count (None: all). If several have had the name, the thread that changed last is
-        meant.
+        Only the visible repositories count (None: all). If several have had the name, returns the thread that changed
+        last.
         """
         where, values = self._visible(visible)
         where += " AND folded = ? AND number = ? ORDER BY updated DESC LIMIT 1"
@@ -198,7 +197,7 @@ class ThreadIndex(ABC):
         return ThreadPage(tuple(_codec(ThreadSummary).validate_json(row[3]) for row in rows[:limit]), total, following)
 
     def bookings(self, since: date | None, visible: Collection[int] | None) -> Iterable[Booking]:
-        """Return what the threads cost since a day, added up as far as day, repository, person, and model agree."""
+        """Return what the threads cost since a day, added up by day, repository, person, and model."""
         where, values = self._visible(visible)
         statement = f"{_BOOKINGS} WHERE shape = ? AND day >= ? AND {where} GROUP BY day, name, person, model"
         parameters = _shape_digest(), (since or date.min).isoformat(), *values
@@ -276,7 +275,7 @@ def _row(record: ThreadRecord) -> tuple[object, ...]:
 
 
 def _fold(text: str) -> str:
-    """Return what somebody typed as it is compared: without regard to case, and without what PostgreSQL cannot hold."""
+    """Return a text in the form that is compared: case-folded, and without characters that PostgreSQL cannot hold."""
     return text.replace("\0", "\ufffd").casefold()
 
 
@@ -298,7 +297,7 @@ def _decode_cursor(text: str) -> tuple[str, int, int]:
 
 @cache
 def _shape_digest() -> str:
-    """Return a word that changes with the shape of what the tables hold."""
+    """Return a word that changes with the structure of the stored rows."""
     schemas = json.dumps([_codec(ThreadSummary).json_schema(), _codec(TaskHistory).json_schema()], sort_keys=True)
     return f"{zlib.crc32(schemas.encode()):08x}"
 
@@ -310,7 +309,7 @@ def _codec(kind: type[_T]) -> "TypeAdapter[_T]":
     return TypeAdapter(kind)
 
 
-# --- In one file in the data directory, shared by the processes of one machine
+# --- The index in a file, shared by processes of one machine ----------------------------------------------------------
 # SQLite is in Python's standard library, reads while another process writes, and survives a kill at any moment.
 # https://www.sqlite.org/wal.html
 
@@ -337,7 +336,7 @@ CREATE TABLE plangate_bookings (
 CREATE INDEX of_thread ON plangate_bookings (repository, number);
 """
 _VERSION: Final = zlib.crc32(_FILE_SCHEMA.encode()) & 0x7FFF_FFFF
-"""Changes with the tables."""
+"""A number that changes with the schema."""
 
 
 class FileIndex(ThreadIndex):
@@ -390,7 +389,7 @@ def _connect(file: Path) -> sqlite3.Connection:
     return database
 
 
-# --- In the database of a service on several machines, which all of its processes share
+# --- The index in PostgreSQL, shared by all processes -----------------------------------------------------------------
 
 
 class PostgresIndex(ThreadIndex):

@@ -63,7 +63,7 @@ class _WokenThread:
         return self.session_place if self.check_place is None else None
 
     def begin(self, kind: JobKind, run: int) -> Job:
-        """Begin a job, which takes in all that was said before."""
+        """Begin a job. It takes in everything that was said before it began."""
         job = Job(kind, self.address, run, self.attempts)
         self.is_unread = False
         if kind is JobKind.READ:
@@ -75,7 +75,7 @@ class _WokenThread:
         return job
 
     def clear_told(self, job: Job) -> None:
-        """Forget the post that a delivery reported, once a job has read it, so that no later one waits for it."""
+        """Forget the post that a delivery reported, once a job has read it. No later job then waits for it."""
         if self.address is not None and job.address is not None and self.address.told == job.address.told:
             self.address = replace(self.address, told="")
 
@@ -85,7 +85,7 @@ class _Line:
     """Gives out places, so that installations take turns."""
 
     turn: int = 0
-    """The turn of whoever was served last."""
+    """The turn of the installation that was served last."""
     last: Counter[Installation] = field(default_factory=Counter)
     """The next turn of each installation."""
     numbers: "count[int]" = field(default_factory=count)
@@ -133,7 +133,7 @@ class FileStore(JobStore):
             yield
 
     async def store_all(self, deliveries: Sequence[Delivery]) -> Sequence[Outcome]:
-        """Store deliveries as lines of a file, except those that a stored one stands for."""
+        """Store deliveries as lines of a file, except those that the check of a stored one covers."""
         early = [self._judge(delivery) for delivery in deliveries]
         kept = [delivery for delivery, outcome in zip(deliveries, early, strict=True) if outcome is None]
         are_new = iter(await run_in_intake_pool(partial(self.inbox.store_all, kept)) if kept else ())
@@ -214,7 +214,7 @@ class FileStore(JobStore):
         return tuple(self._open.values())
 
     async def record_check(self, address: ThreadAddress) -> None:
-        """Keep the installation, which a repository's own webhook does not name."""
+        """Remember the installation that the check found: a repository's own webhook does not name it."""
         self._open[_key(address)] = replace(address, told="")
 
     async def record_open(self, addresses: Sequence[ThreadAddress]) -> None:
@@ -225,8 +225,11 @@ class FileStore(JobStore):
 
     @property
     def most_of_one(self) -> int:
-        """Maximum number of threads of one installation that do not rest. Its further deliveries are refused, which
-        leaves room for those of others. What they reported is read later (W3)."""
+        """Maximum number of threads of one installation that do not rest.
+
+        Its further deliveries are refused, which leaves room for those of others. The reconciler later reads what they
+        reported (W3).
+        """
         return self.inbox.limit // 2
 
     def _judge(self, delivery: Delivery) -> Outcome | None:
@@ -288,7 +291,7 @@ class FileStore(JobStore):
         thread.waiting -= covered
         try:
             await asyncio.to_thread(self.inbox.remove, covered)
-        except OSError as error:  # the files stay, and cost a check at the next start
+        except OSError as error:  # the files stay, and each costs a check at the next start
             failure("inbox", error, outcome="not removed")
 
     def _list_stored(self) -> Sequence[StoredDelivery]:

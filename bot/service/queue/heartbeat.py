@@ -1,15 +1,15 @@
-"""How workers on one PostgreSQL know which of them live.
+"""Keeps track of which workers on one PostgreSQL are alive.
 
 Rules
-- Every BEAT seconds a worker says that it lives. One that is silent for STALLED seconds is declared dead, and its jobs
-  are given to others. A worker declares others dead only after its own beats went well for as long, because after an
-  outage of the database all of them were silent.
-- A worker also keeps a session of the database open. The server ends it with the process, so that others who look
-  every WATCH seconds declare the worker dead when they miss it three times in a row: one that only lost its connection
-  notices that sooner. They do so only once their own session has lasted SETTLED seconds, because after an outage all of
-  them open a new one. In the same session the worker hears of new jobs.
-- A worker that learns that it was declared dead drops its work and starts again. What it does until then the journal
-  refuses (E4).
+- Every BEAT_SECONDS a worker records that it is alive. One that is silent for STALLED_SECONDS is declared dead, and its
+  jobs are given to others. A worker declares others dead only after its own beats have succeeded for as long, because
+  during an outage of the database all are silent.
+- A worker also keeps a database session open, which the server ends with the process. Others check every WATCH_SECONDS,
+  and declare the worker dead once its session was missing three times in a row. A worker that only lost its connection
+  opens a new session before that. A worker declares others dead only once its own session has lasted SETTLED_SECONDS,
+  because after an outage all open new ones. Through the same session the worker is notified of new jobs.
+- A worker that learns that it was declared dead drops its work and starts again. Until then, the journal refuses its
+  appends (E4).
 """
 
 import asyncio
@@ -56,7 +56,7 @@ SELECT w.id FROM plangate_workers w WHERE w.has_session AND w.id % 2147483647 NO
 _DISMISS_LOST: Final = (
     f"DELETE FROM plangate_workers WHERE id = ANY(%(workers)s) AND id IN ({_LOST.replace('%', '%%')})"
 )
-# In the order of their keys, and passing over what another process holds: nobody waits for anybody in a circle.
+# Rows are locked in the order of their keys, and rows that another process holds are skipped, so there is no deadlock.
 _TAKE_OVER: Final = """
 WITH lost AS (
     SELECT t.repository, t.number, t.check_run IS NOT NULL AND NOT EXISTS (
@@ -88,7 +88,7 @@ class Pace:
 
 @dataclass(slots=True)
 class Heartbeat:
-    """The life of one worker. Methods raise Transient while the database cannot be reached."""
+    """Keeps one worker alive in the database. Methods raise Transient while the database cannot be reached."""
 
     database: Database
     news: asyncio.Event
@@ -106,7 +106,7 @@ class Heartbeat:
         return self.worker
 
     async def unregister(self) -> None:
-        """Forget the worker. Jobs that it still has are given to others at the next taking over."""
+        """Forget the worker. Another worker then takes over the jobs that it still has."""
         if self.worker is not None:
             await self.database.rows(_UNREGISTER, worker=self.worker)
             self.worker = None
@@ -116,7 +116,7 @@ class Heartbeat:
         return bool(await self.database.rows(_BEAT, worker=self.worker))
 
     async def reclaim_from_silent(self, seconds: float) -> int:
-        """Take the jobs of workers that were silent for `seconds` away from them. Return how many there were."""
+        """Release the jobs of workers that were silent for `seconds`. Return how many jobs there were."""
         await self.database.rows(_DISMISS_SILENT, seconds=seconds)
         return len(await self.database.rows(_TAKE_OVER))
 
@@ -134,7 +134,7 @@ class Heartbeat:
 
     @asynccontextmanager
     async def running(self, drop: Callable[[], None]) -> AsyncIterator[None]:
-        """Live while the context is open. Calls `drop` when the worker was declared dead."""
+        """Beat and watch while the context is open. Calls `drop` when the worker was declared dead."""
         loops = [asyncio.create_task(loop) for loop in (self._beat_on(drop), self._watch_on(drop))]
         try:
             yield
@@ -174,13 +174,13 @@ class Heartbeat:
                 if (worker := self.worker) is not None:
                     await self._watch(worker, drop)
             except Transient:
-                pass  # whoever needs the database says so
+                pass  # the callers that need the database report it
             except Exception as error:  # noqa: BLE001 - the outermost shell: the next session tries again
                 failure("worker session", error)
             await self.clock.sleep(self.pace.watch / 10)
 
     async def _watch(self, worker: int, drop: Callable[[], None]) -> None:
-        """Declare those dead who are missed again and again, as long as this worker keeps its number."""
+        """Declare workers dead whose session stays missing, as long as this worker keeps its number."""
         misses, began = dict[int, int](), self.clock.monotonic()
         async with self.attach() as session:
             if session is None:
@@ -198,7 +198,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSession:
-    """A session of the database that a worker keeps open: others notice at once when it ends.
+    """A database session that a worker keeps open, so that others notice at once when the worker ends.
 
     Every method raises Transient if the session has ended.
     """
@@ -211,13 +211,13 @@ class WorkerSession:
             return frozenset(row["id"] for row in await run(self.connection, _LOST))
 
     async def reclaim_from_lost(self, workers: Collection[int]) -> int:
-        """Take the jobs of those of these workers that still have no session away. Return how many there were."""
+        """Release the jobs of those of these workers that still have no session. Return how many jobs there were."""
         with as_transient():
             await run(self.connection, _DISMISS_LOST, workers=list(workers))
             return len(await run(self.connection, _TAKE_OVER))
 
     async def listen(self, seconds: float, news: asyncio.Event) -> None:
-        """Pass on for some seconds that there are new jobs."""
+        """Set `news` at each notification of new jobs, for `seconds` seconds."""
         with as_transient(), suppress(TimeoutError):
             async for _ in self.connection.notifies(timeout=seconds):
                 news.set()

@@ -2,8 +2,8 @@
 
 One row of `plangate_wakes` is one thread that does not rest: whether it waits in the line for checks (`look_turn`) or
 for sessions (`session_turn`), and who checks it (`checker`, `check_run`) or reads it (`reader`, `read_run`). Each
-statement is a transaction of its own. A run that was taken over has lost its number, so that a worker that was declared
-dead and comes back can end nothing.
+statement is a transaction of its own. Taking a run over removes its number, so a worker that was declared dead and
+comes back cannot end it.
 """
 
 import asyncio
@@ -35,8 +35,8 @@ KEPT_DAYS: Final = 4
 https://docs.github.com/en/webhooks/testing-and-troubleshooting-webhooks/redelivering-webhooks
 """
 _KEYS: Final = "%(repositories)s::bigint[], %(numbers)s::bigint[]"
-# Installations take turns: a new thread is behind what waits of its installation, and beside the first that waits of
-# any other. All statements take threads in the order of their keys, so that no two of them wait in a circle.
+# Installations take turns: a new thread is placed behind the waiting threads of its installation, and level with the
+# first waiting thread of any other. All statements lock threads in the order of their keys, so there is no deadlock.
 _WAKE_GIVEN: Final = """
 INSERT INTO plangate_wakes AS w (repository, number, installation, address, look_turn)
 SELECT g.repository, g.number, g.installation, g.address, g.nth - 1 + greatest(
@@ -252,8 +252,8 @@ class PostgresStore(JobStore):
             {delivery.address for delivery in deliveries if delivery.report and delivery.address}
         )
         missed = [delivery.address for delivery in deliveries if delivery.event == MISSED and delivery.address]
-        # A job that waits, also for a session, hears what the reconciler found when it begins. Otherwise each change of
-        # the process that reconciles would cause a check of each thread whose session waits.
+        # A waiting job, also one that waits for a session, reads what the reconciler found when it begins. Otherwise
+        # each change of the process that reconciles would cause a check of each thread whose session waits.
         waiting = await self.find_waiting(missed) if missed else frozenset()
         outcomes = dict[str, Outcome]()
         for delivery in deliveries:
@@ -274,7 +274,7 @@ class PostgresStore(JobStore):
         return frozenset(row["guid"] for row in await self.database.rows(_KNOWN, guids=list(guids)))
 
     async def list_stored(self) -> Sequence[StoredDelivery]:
-        """Return the 200 newest deliveries, oldest first. Neither their threads are recorded, nor whether they wait."""
+        """Return the 200 newest deliveries, oldest first, without their threads and without whether they wait."""
         rows = await self.database.rows(_NEWEST)
         return [
             StoredDelivery(row["guid"], row["event"], None, row["stored_at"], is_waiting=False)
@@ -319,13 +319,12 @@ class PostgresStore(JobStore):
         return frozenset(by_key[row["repository"], row["number"]] for row in rows)
 
     async def load(self) -> Load:
-        """Return for how many threads a job waits or runs, in all processes."""
         return Load(**(await self.database.rows(_LOAD))[0])
 
     async def threads_to_poll(self) -> tuple[ThreadAddress, ...]:
-        """Return the threads with a plan or question on display, after telling the host what all checks found out.
+        """Return the threads with a plan or question on display, after passing the results of all checks to the host.
 
-        What this process's polls saw is recorded, so that its successor does not check every thread because of it.
+        Records the results of this process's polls, so that its successor does not check every thread again.
         """
         recorded = [_reader().validate_python(row["facts"]) for row in await self.database.rows(_ALL)]
         for checked in recorded:
@@ -340,7 +339,7 @@ class PostgresStore(JobStore):
         """
         checked, place = self.host.last_check(address), {"repository": address.repository, "number": address.number}
         if checked.comment or checked.rest is not None:
-            facts = _reader().dump_json(checked, exclude_defaults=True).decode()  # what is unknown here stays
+            facts = _reader().dump_json(checked, exclude_defaults=True).decode()  # the row keeps its other facts
             await self.database.rows(_RECORD, **place, facts=facts)
         else:
             await self.database.rows(_FORGET_OPEN, **place)
@@ -424,7 +423,7 @@ def _thread_values(addresses: Sequence[ThreadAddress | None]) -> dict[str, Any]:
 
 
 def _address(row: Mapping[str, Any]) -> ThreadAddress | None:
-    """Return the address in a row. What else a newer release wrote there is left out."""
+    """Return the address in a row. Ignores further fields, which a newer release may have written."""
     if not row["number"]:
         return None
     texts = row["address"]

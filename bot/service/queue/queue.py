@@ -45,8 +45,10 @@ class Queue:
         return await self._commit.store(delivery)
 
     def wake(self, address: ThreadAddress) -> None:
-        """Make sure that a check of the thread begins after this call. The process may die first: a later
-        reconciliation finds the thread."""
+        """Make sure that a check of the thread begins after this call.
+
+        If the process dies first, a later reconciliation finds the thread.
+        """
         self._woken.put_nowait(address)
 
     async def wake_all(self, *, rests: Callable[[ThreadAddress], bool]) -> int:
@@ -55,13 +57,16 @@ class Queue:
 
     @property
     def leads(self) -> bool:
-        """Whether this process does the periodic work: one at a time does. One that was paused no longer does."""
+        """Whether this process does the periodic work, as one at a time does. False after a long pause."""
         return not self.store.is_shared or self.clock.monotonic() < self._leads_until
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Store, and check what waits, while the context is open. At its end no work is lost: another process, or the
-        next start, goes on with it. Raises Misconfigured if the store cannot be used."""
+        """Store deliveries, and check waiting threads, while the context is open.
+
+        At its end no work is lost: another process, or the next start, continues it. Raises Misconfigured if the store
+        cannot be used.
+        """
         async with self.store.open():
             if self.worker is None:
                 yield
@@ -108,14 +113,14 @@ class Queue:
 
     async def _renew_lease(self) -> None:
         began, led = self.clock.monotonic(), self.leads
-        with suppress(Transient):  # whoever needs the database says so
+        with suppress(Transient):  # the callers that need the database report it
             if await self.store.lead(self._holder, LEASE_SECONDS):
                 self._leads_until = began + LEASE_SECONDS
                 if not led:
                     say("this process does the periodic work")
 
     async def _delete_deliveries(self) -> None:
-        """Delete the guids of old deliveries, as soon as this process leads: it may end before the next time."""
+        """Delete the guids of old deliveries as soon as this process leads: it may end before the next time."""
         while not self.leads:
             await self.clock.sleep(POLL_SECONDS)
         await self.store.delete_deliveries()

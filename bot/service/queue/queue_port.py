@@ -14,7 +14,7 @@ from bot.core.names import ThreadAddress
 from bot.service.inbox import Delivery
 from bot.service.slots import Installation
 
-# --- Ends background tasks, also those in which Python loses a cancellation ------------------------------------------
+# --- The end of background tasks --------------------------------------------------------------------------------------
 
 AGAIN_SECONDS: Final = 1.0
 
@@ -23,7 +23,7 @@ async def end_tasks(tasks: Collection["asyncio.Task[None]"]) -> None:
     """Cancel tasks, and wait until all have ended.
 
     Before Python 3.12 `asyncio.wait_for`, with which psycopg waits for the server, drops a cancellation that arrives
-    together with what it waits for. The task then goes on, so that it is cancelled again.
+    together with what it waits for. The task then goes on, so this function cancels it again.
     https://github.com/python/cpython/issues/86296
     """
     running = set(tasks)
@@ -38,7 +38,7 @@ class Outcome(StrEnum):
 
     STORED = "stored"
     JOINED = "joined"
-    """A check of this thread waits already, so that it covers this delivery as well."""
+    """A check of this thread waits already, and covers this delivery as well."""
     DUPLICATE = "duplicate"
     NOT_FOR_US = "not for us"
     """A check of the thread could find nothing, so that nothing is stored."""
@@ -78,9 +78,9 @@ class JobKind(StrEnum):
     """What a job does, as the log calls it."""
 
     CHECK = "check"
-    """Carries a thread on."""
+    """Checks a thread until it rests."""
     SESSION = "session"
-    """The same, for a thread whose check found no free session slot."""
+    """Checks a thread whose earlier check found no free session slot."""
     READ = "read comments"
     """Reads what people said, while a check of the thread runs or waits for its slot."""
 
@@ -93,7 +93,7 @@ class Job:
     address: ThreadAddress | None
     """None: every open thread."""
     run: int
-    """The number of this run, which no other has: one that was taken over can no longer be ended."""
+    """The unique number of this run. A run that was taken over can no longer be ended."""
     attempts: int = 0
     """How often it failed before."""
     has_session: bool = False
@@ -128,15 +128,15 @@ class JobStore(ABC):
 
     @abstractmethod
     def working(self, drop: Callable[[], None]) -> AbstractAsyncContextManager[None]:
-        """Be a worker of this store while the context is open. Calls `drop` when this worker was declared dead: its
-        jobs are others' now."""
+        """Be a worker of this store while the context is open. Calls `drop` when this worker was declared dead, and its
+        jobs were given to others."""
 
     @abstractmethod
     async def store_all(self, deliveries: Sequence[Delivery]) -> Sequence[Outcome]:
         """Store deliveries and wake their threads, all or none. Return once they are durable.
 
-        The same guid is stored once. What surely needs no check is not stored. Raises OSError or Transient if they
-        cannot be stored; then nothing is kept.
+        The same guid is stored once. A delivery that certainly needs no check is not stored. Raises OSError or
+        Transient if they cannot be stored; then nothing is kept.
         """
 
     @abstractmethod
@@ -165,8 +165,10 @@ class JobStore(ABC):
 
     @abstractmethod
     async def give_back(self, job: Job, seconds: float) -> bool:
-        """Have a job begin again after some seconds; after infinitely many, at the next start of the service. Return
-        False if it was taken over by another worker."""
+        """Have a job begin again after `seconds`; inf: at the next start of the service.
+
+        Return False if it was taken over by another worker.
+        """
 
     @abstractmethod
     async def find_waiting(self, addresses: Sequence[ThreadAddress]) -> frozenset[ThreadAddress]:
@@ -182,7 +184,7 @@ class JobStore(ABC):
 
     @abstractmethod
     async def record_check(self, address: ThreadAddress) -> None:
-        """Record for other processes what the host found out in its check of a thread."""
+        """Record the result of this process's check of a thread, for other processes."""
 
     async def record_open(self, addresses: Sequence[ThreadAddress]) -> None:
         """Record that exactly these threads are open."""
@@ -198,10 +200,10 @@ class JobStore(ABC):
         """Delete what GitHub no longer redelivers."""
 
 
-# --- Group commit: deliveries that arrive while others are being stored are stored together, with one write ----------
-# A delivery that arrives alone is stored at once. Under load the batches grow by themselves, so that the time of
-# a sync, or of a transaction, is shared by all that waited for it. No delivery is answered before it is durable itself.
-
+# --- Group commit -----------------------------------------------------------------------------------------------------
+# Deliveries that arrive while others are being stored are stored together, with one write. One that arrives alone is
+# stored at once. Under load the batches grow by themselves, so that deliveries share the time of a sync or a
+# transaction. No delivery is answered before it is durable itself.
 WRITERS: Final = 2
 """Batches that are written at the same time, so that what arrives during a write need not wait for its end."""
 LARGEST_BATCH: Final = 100
@@ -213,8 +215,8 @@ GATHERING_STEPS: Final = 3
 read in one step, and its delivery stored in the next."""
 
 StoreAll = Callable[[Sequence[Delivery]], Awaitable[Sequence[Outcome]]]
-"""Stores deliveries, all or none, and returns an outcome for each. Raises OSError or Transient if nothing can be
-stored now."""
+"""Stores deliveries, all or none, and returns an outcome for each. Raises OSError or Transient if nothing can be stored
+now."""
 
 
 @dataclass(slots=True)
@@ -264,7 +266,7 @@ class GroupCommit:
         self._is_gathering, batch = False, self._next_batch()
         self._start_writer()
         await self._commit(batch)
-        self._writers -= {asyncio.current_task()}  # at once: what arrives now needs another one
+        self._writers -= {asyncio.current_task()}  # at once: a delivery that arrives now needs another writer
         self._start_writer()
 
     async def _gather(self) -> None:
@@ -313,7 +315,7 @@ class GroupCommit:
         for delivery in batch:
             for answer in self._pop_answers(delivery):
                 answer.set_exception(error)
-                answer.exception()  # whoever waited may leave now, and then nobody else asks for it
+                answer.exception()  # the caller may be cancelled now, and then nobody else retrieves it
 
     def _pop_answers(self, delivery: Delivery) -> "list[asyncio.Future[Outcome]]":
         """Remove and return the answers that callers wait for, except those of callers that were cancelled."""
