@@ -136,7 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands.add_parser("schema", help="print the JSON schema of .github/plangate.yml")
     commands.add_parser("version", help="print the version")
-    for command in commands.choices.values():  # also after the command; without a value there, the one before it stays
+    for command in commands.choices.values():  # also after the command, without overriding one before it
         command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG)
     return parser
 

@@ -84,7 +84,7 @@ def picture_fetcher_of(settings: Settings) -> PictureFetcher:
 
 
 def image_block(content: bytes) -> Json:
-    """Return the image block of a picture, with the type that its first bytes show. Raises Refused for another type."""
+    """Return the image block of a picture, typed by its first bytes. Raises Refused if the model cannot take it."""
     kind = media_type(content[:16])
     if kind is None:
         raise Refused("it is not a PNG, JPEG, GIF, or WebP image")

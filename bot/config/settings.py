@@ -123,7 +123,7 @@ class ServiceSettings:
     sessions: int = 4
     """Sessions with the model. Each may take most of an hour."""
     looks: int = 8
-    """Short checks of threads at once. They never wait behind sessions."""
+    """Checks of threads at once, without those in a session. They never wait behind sessions."""
     connections_per_address: int = 64
     """Connections that one other machine may hold open."""
     public_url: str = ""

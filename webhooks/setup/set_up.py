@@ -96,10 +96,10 @@ def _is_loopback(parts: SplitResult) -> bool:
 
 
 # --- Who may use the set-up (W4a) -------------------------------------------------------------------------------------
-# Only the browser that opened the printed address first. The address has a token that works once. It is exchanged for a
-# cookie, so that the token stays in no address bar and no Referer. Requests must name this machine, or the host that
-# the service was told to bind, so that a page on the internet whose name is pointed to this machine (DNS rebinding) is
-# refused. Forms must come from its own pages.
+# That is the one browser that opened the printed address first. The address has a token that works once. It is
+# exchanged for a cookie, so that the token stays in no address bar and no Referer. Requests must name this machine, or
+# the host that the service was told to bind, so that a page on the internet whose name is pointed to this machine (DNS
+# rebinding) is refused. Forms must come from its own pages.
 
 COOKIE: Final = "plangate_setup"
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared with, and never listened on

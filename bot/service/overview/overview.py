@@ -153,7 +153,7 @@ class Overview:
     async def health(self) -> Health:
         """Return the state of the service's parts. GitHub and the model are asked at most once a minute."""
         queue, load = self.service.queue, Load()
-        with suppress(Transient):  # the database is away; the state of storage shows that
+        with suppress(Transient):  # the database is away; the state of deliveries shows that
             load = await queue.store.load()
         state, sessions = await self.service.state(), self.service.settings.service.sessions
         return Health(state, load, queue.worker is not None, sessions, tuple(self.limits()))

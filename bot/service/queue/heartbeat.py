@@ -34,8 +34,8 @@ STALLED_SECONDS: Final = 25.0
 of another worker."""
 WATCH_SECONDS: Final = 0.5
 MISSES: Final = 3
-"""Number of times in a row that a worker's session must be missing. That takes 1.5 s; a living worker opens a new one
-after little more than 0.5 s."""
+"""Number of times in a row that a session must be missing before its worker counts as dead. That takes 1.5 s; a living
+worker opens a new session after little more than 0.5 s."""
 SETTLED_SECONDS: Final = 10.0
 """Seconds in which every worker opens a new session after an outage of the database."""
 _REGISTER: Final = "INSERT INTO plangate_workers DEFAULT VALUES RETURNING id"
