@@ -112,8 +112,9 @@ def _read(descriptor: int) -> TurnRecord:
 # --- Posting a turn through the API -----------------------------------------------------------------------------------
 # Rules
 # - GitHub says who a token belongs to and what the person may see, at every request, by the person's own token. Only
-#   then the installation is asked what the person may do here. A refusal counts for a minute. Refusals and requests
-#   under way are limited for each person and in all (W1b), which does not affect people who may speak.
+#   then the installation is asked what the person may do here. A refusal counts for a minute. Refusals, failed
+#   requests, and requests under way are limited for each person and in all (W1b), which does not affect people who may
+#   speak.
 # - A person who may not see a repository learns nothing about it: the response is that for a repository that does not
 #   exist.
 # - The same idempotency key posts once, also if a process died between the post and its record: then the person's
