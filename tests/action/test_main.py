@@ -69,7 +69,7 @@ class Time:
 
 @dataclass
 class Host:
-    """Threads that stand somewhere, each look giving the next of its records; what was asked for is kept."""
+    """Threads that stand somewhere, each check giving the next of its records; what was asked for is kept."""
 
     records: dict[int, list[ThreadState | Exception]]
     others: tuple[ThreadAddress, ...] = ()
@@ -79,7 +79,7 @@ class Host:
     asked: list[str] = field(default_factory=list)
 
     async def check_thread(self, address: ThreadAddress) -> ThreadState:
-        self.asked.append(f"look {address.number}")
+        self.asked.append(f"check {address.number}")
         mine = self.records[address.number]
         value = mine.pop(0) if len(mine) > 1 else mine[0]
         if isinstance(value, Exception):
@@ -87,7 +87,7 @@ class Host:
         return value
 
     async def read_comments(self, address: ThreadAddress) -> ThreadState:
-        self.asked.append(f"listen {address.number}")
+        self.asked.append(f"read {address.number}")
         value = self.records[address.number][0]
         if isinstance(value, Exception):
             raise value
@@ -160,7 +160,7 @@ async def test_the_events_thread_comes_first_then_the_others(ran: Run) -> None:
     """The thread of the event is carried on, and so is every other one that waits for approval."""
     waits = standing(Stage.AWAITING_APPROVAL)
     done = await ran(Host({3: [waits], 4: [waits], 5: [waits]}, (at(3), at(4), at(5))), 3)
-    assert done.host.asked == ["look 3", "open", "listen 4", "look 4", "listen 5", "look 5"]
+    assert done.host.asked == ["check 3", "open", "read 4", "check 4", "read 5", "check 5"]
     assert done.outputs["thread"] == "3"
     assert done.outputs["stage"] == "awaiting_approval"
     assert set(done.outputs) == set(OUTPUTS)
@@ -199,13 +199,13 @@ async def test_a_sweep_takes_over_what_is_nobodys(ran: Run, name: str) -> None:
     """What was begun or is owed is carried on where its job is gone; running work is not begun a second time."""
     now, taken = LEFT[name]
     done = await ran(Host({1: [now]}, (at(1),), gone=frozenset({"7"})), 0, GITHUB_RUN_ID="9")
-    assert done.host.asked == ["open", "listen 1", *(["look 1"] if taken else [])]
+    assert done.host.asked == ["open", "read 1", *(["check 1"] if taken else [])]
 
 
 async def test_where_no_run_has_a_number(ran: Run) -> None:
     """A job that is no run of GitHub's takes over what no run began: there is nobody else."""
     done = await ran(Host({1: [standing(Stage.EXECUTING)]}, (at(1),)), 0)
-    assert done.host.asked[-1] == "look 1"
+    assert done.host.asked[-1] == "check 1"
 
 
 @pytest.mark.req("W3")
@@ -226,8 +226,8 @@ async def test_what_no_event_told_is_for_the_schedule(tmp_path: Path, number: in
         host = Host({each: [waits] for each in (3, 4, 5)}, (at(4),))
         job = ActionJob(cast("Any", host), given(tmp_path), Runner(log), Time(), unreported_threads)
         assert await run_job(job, at(number) if number else None) == 0
-        looked = [int(asked.removeprefix("look ")) for asked in host.asked if asked.startswith("look")]
-        assert looked == ([3, 4] if number else threads)
+        checked = [int(asked.removeprefix("check ")) for asked in host.asked if asked.startswith("check")]
+        assert checked == ([3, 4] if number else threads)
     assert (
         "::warning title=Plangate::threads that no event reported cannot be read: GitHub is down" in log.getvalue()
     ) != bool(number)
@@ -267,15 +267,15 @@ async def test_a_job_leaves_the_sweep_as_the_threads_need_it(
 async def test_a_listening_job_only_listens(ran: Run) -> None:
     """Beside a running job nothing is carried on and nothing is swept."""
     host = Host({3: [standing(Stage.EXECUTING)]}, (at(4),))
-    assert (await ran(host, 3, PLANGATE_ONLY_LISTEN="true")).host.asked == ["listen 3"]
+    assert (await ran(host, 3, PLANGATE_ONLY_LISTEN="true")).host.asked == ["read 3"]
 
 
 @pytest.mark.parametrize(
     ("stage", "asked"),
     (
-        (Stage.PLANNING, ["listen 3", "look 3"]),
-        (Stage.AWAITING_APPROVAL, ["listen 3"]),
-        (Stage.EXECUTING, ["listen 3"]),
+        (Stage.PLANNING, ["read 3", "check 3"]),
+        (Stage.AWAITING_APPROVAL, ["read 3"]),
+        (Stage.EXECUTING, ["read 3"]),
     ),
 )
 async def test_a_dry_run_ends_with_the_plan(ran: Run, stage: Stage, asked: list[str]) -> None:
@@ -292,7 +292,7 @@ async def test_it_waits_for_the_approval(ran: Run) -> None:
     ]
     host = Host({3: list(records)}, moved=lambda polls: polls == 2)
     done = await ran(host, 3, INPUT_APPROVAL_WAIT_MINUTES="5")
-    assert (done.host.asked, done.seconds) == (["look 3", "changed", "changed", "look 3", "open"], 30)
+    assert (done.host.asked, done.seconds) == (["check 3", "changed", "changed", "check 3", "open"], 30)
     assert done.outputs["pull_request_url"] == "https://g/o/r/pull/9"
     assert "https://g/o/r/pull/9" in done.summary
 
@@ -312,10 +312,10 @@ async def test_it_does_not_wait_for_ever(ran: Run) -> None:
     """After the minutes that were given the job ends well, having looked for words now and then."""
     done = await ran(Host({3: [standing(Stage.AWAITING_APPROVAL)]}), 3, INPUT_APPROVAL_WAIT_MINUTES="2")
     assert (done.code, done.seconds) == (0, 120)
-    assert (done.host.asked.count("changed"), done.host.asked.count("look 3")) == (8, 3)
+    assert (done.host.asked.count("changed"), done.host.asked.count("check 3")) == (8, 3)
 
 
-async def test_a_conflict_is_a_reason_to_look_again(ran: Run) -> None:
+async def test_a_conflict_is_a_reason_to_check_again(ran: Run) -> None:
     """A listening job that wrote first does not fail the work."""
     records: list[ThreadState | Exception] = [Conflict("moved"), Conflict("moved"), standing(Stage.IN_REVIEW)]
     done = await ran(Host({3: records}), 3)
@@ -327,14 +327,14 @@ async def test_a_conflict_that_stays_is_an_error(ran: Run) -> None:
     host = Host({3: [Conflict("moved")]})
     with pytest.raises(Conflict):
         await ran(host, 3)
-    assert host.asked == ["look 3"] * 5
+    assert host.asked == ["check 3"] * 5
 
 
 async def test_one_thread_that_fails_does_not_stop_the_sweep(ran: Run) -> None:
     """The others are carried on; the failure is a warning."""
     waits = standing(Stage.AWAITING_APPROVAL)
     done = await ran(Host({1: [Transient("GitHub is down")], 2: [waits]}, (at(1), at(2))), 0)
-    assert done.host.asked[-1] == "look 2"
+    assert done.host.asked[-1] == "check 2"
     assert "::warning title=Plangate::#1: GitHub is down" in done.log
     assert done.code == 0
 
@@ -370,7 +370,7 @@ EVENTS: dict[str, tuple[str, dict[str, object], int]] = {
 
 @pytest.mark.parametrize("name", EVENTS)
 def test_an_event_names_its_thread(tmp_path: Path, name: str) -> None:
-    """Every event that starts the Action says which thread to look at, or that there is none, and what is new there."""
+    """Every event that starts the Action says which thread to check, or that there is none, and what is new there."""
     event, payload, number = EVENTS[name]
     if "repository" in payload:
         payload = payload | {"repository": {"id": 1, "name": "r", "owner": {"id": 2, "login": "o"}}}
@@ -416,7 +416,7 @@ async def test_the_receipt_and_its_predicate(ran: Run, receipt: Path) -> None:
 
 @pytest.mark.req("RC1")
 async def test_a_sweep_reports_what_it_published(ran: Run, receipt: Path) -> None:
-    """Of several threads that a scheduled run looks at, the one with a receipt of this job; an event has its own."""
+    """Of several threads that a scheduled run checks, the one with a receipt of this job; an event has its own."""
     waits, ready = standing(Stage.AWAITING_APPROVAL), replace(published(), gate=Thread(Stage.AWAITING_APPROVAL))
     done = await ran(Host({4: [waits], 5: [ready]}, (at(4), at(5))))
     assert (done.outputs["thread"], done.outputs["receipt"]) == ("5", str(receipt))

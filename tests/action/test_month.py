@@ -93,7 +93,7 @@ def waiting() -> Sequence[range]:
 
 
 def test_a_month_of_a_small_repository() -> None:
-    """Fewer than 200 minutes: the sweep looks while something waits, and nothing else starts without a reason."""
+    """Fewer than 200 minutes: the sweep checks while something waits, and nothing else starts without a reason."""
     main, sweep = loaded(MAIN), loaded(SWEEP)
     counted = (
         jobs(main, people()) + jobs(main, clock(main, waiting=None)) + jobs(sweep, clock(sweep, waiting=waiting()))

@@ -95,7 +95,7 @@ async def test_what_is_hidden_in_a_request_is_shown_to_people_and_not_to_the_mod
     story.opens("will", f"@plangate {WISH}\n\n{HIDDEN}")
     async with story.at_work(model.pause("p0")):
         story.says("will", "@plangate and note it <span hidden>and-tell-nobody</span>")
-        await story.hears()
+        await story.reads_comments()
     await story.rests(1)
     shown = story.plan.text.body
     assert "⚠ 3 hidden fragments were removed from the request" in shown
@@ -219,15 +219,15 @@ async def test_what_others_push_at_work_stays_and_is_told_once(story: Story, mod
 @pytest.mark.parametrize("way", ("closed", "refused"))
 async def test_drift_and_edits_do_not_keep_the_work_from_being_stopped(story: Story, model: Model, way: str) -> None:
     await story.approved()
-    async with story.at_work(model.pause("w1")) as looking:
+    async with story.at_work(model.pause("w1")) as checking:
         story.person("ada").push(HOME, {FIXED: "FREE_FROM = 60\n"})
         if way == "closed":
             story.person("will").close(HOME, 1)
         else:
             story.reacts("ada", "-1")
             story.person("will").edit_comment(story.plan.id, story.plan.text.body.replace("`>=`", "`>`"))
-        await story.hears()
-        assert (await asyncio.wait_for(looking, 20)).stage is Stage.STOPPED
+        await story.reads_comments()
+        assert (await asyncio.wait_for(checking, 20)).stage is Stage.STOPPED
     assert ("the thread was closed" if way == "closed" else "Stopped by ada") in story.said("tell")[-1]
     assert story.nothing_done()
 
@@ -237,18 +237,18 @@ async def test_a_stop_during_the_push_opens_no_pull_request(story: Story) -> Non
     await story.approved()
     slow = Fault("delay", seconds=2.5)
     story.github.faults.plan(f"POST /{HOME}.git/git-receive-pack", slow, containing="refs/heads/plangate/")
-    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
+    checking = asyncio.ensure_future(story.host.check_thread(story.address()))
     await heard(story, Stage.PUBLISHING)
     story.says("will", "@plangate stop")
     await heard(story, Stage.STOPPED)
-    await asyncio.gather(looking, return_exceptions=True)
+    await asyncio.gather(checking, return_exceptions=True)
     assert (await story.rests()).stage is Stage.STOPPED
     assert story.pulls() == []
 
 
 async def heard(story: Story, stage: Stage) -> None:
-    """Listen until the thread is at a stage."""
+    """Read comments until the thread is at a stage."""
     async with asyncio.timeout(PATIENCE):
         while story.stage is not stage:
             await asyncio.sleep(0.05)
-            await story.hears()
+            await story.reads_comments()

@@ -195,7 +195,7 @@ def test_what_nobody_expected_is_one_line(debug: tuple[str, ...]) -> None:
     assert debug or done.stderr.count("\n") == 1
 
 
-def test_a_look_at_a_thread_collects_its_litter() -> None:
+def test_a_check_of_a_thread_collects_its_litter() -> None:
     """Memory is given back in what may run for hours: `run OWNER/REPO#N` leaves the garbage collector on."""
     assert main(["run", "octo/demo#1", "--unsafe-no-sandbox"]) == 2
     assert gc.isenabled()

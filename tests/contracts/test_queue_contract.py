@@ -82,8 +82,8 @@ async def begun(host: Host, what: str, number: int) -> None:
 
 
 @pytest.mark.req("W2")
-async def test_a_delivery_leads_to_one_look(processes: Processes) -> None:
-    """The same guid is stored once, also after its look."""
+async def test_a_delivery_leads_to_one_check(processes: Processes) -> None:
+    """The same guid is stored once, also after its check."""
     host = Host()
     queue = await processes.start(host)
     assert await queue.receive(delivery(1)) is Outcome.STORED
@@ -97,19 +97,19 @@ async def test_a_delivery_leads_to_one_look(processes: Processes) -> None:
 
 
 @pytest.mark.req("W2", "E2")
-async def test_what_needs_no_look(processes: Processes) -> None:
-    """Once a look has read what the bot listens to, people who talk to each other cost no look, unless something waits
-    or is under way on their thread. A process without a worker knows it from the store that all share."""
+async def test_what_needs_no_check(processes: Processes) -> None:
+    """Once a check has read what the bot listens to, people who talk to each other cost no check, unless something
+    waits or is under way on their thread. A process without a worker knows it from the store that all share."""
     host = Host(listens_to="@plangate", opened=(thread(2),))
     queue = await processes.start(host)
     await queue.wake_all(rests=lambda _: True)
     heard = replace(delivery(1), report=DeliveryReport(PERSON, texts=("@plangate go",)))
     talk = DeliveryReport(PERSON, texts=("hello",))
-    host.hold = True  # until the end of the first look nobody knows what the bot listens to
+    host.hold = True  # until the end of the first check nobody knows what the bot listens to
     assert await queue.receive(heard) is Outcome.STORED
     assert await queue.receive(replace(delivery(2), report=talk)) is Outcome.STORED
-    await begun(host, "look", 1)
-    await begun(host, "look", 2)
+    await begun(host, "check", 1)
+    await begun(host, "check", 2)
     host.hold = False
     host.finish(1)
     host.finish(2)
@@ -131,8 +131,8 @@ async def test_what_needs_no_look(processes: Processes) -> None:
 
 
 @pytest.mark.req("W2", "PR3")
-async def test_talk_while_a_look_is_under_way(processes: Processes) -> None:
-    """The look may be about to ask something, which needs no mention to be answered."""
+async def test_talk_while_a_check_is_under_way(processes: Processes) -> None:
+    """The check may be about to ask something, which needs no mention to be answered."""
     host = Host(listens_to="@plangate")
     queue = await processes.start(host)
     await queue.wake_all(rests=lambda _: True)
@@ -141,7 +141,7 @@ async def test_talk_while_a_look_is_under_way(processes: Processes) -> None:
     await queue.wake_all(rests=lambda _: True)
     host.hold = True
     await queue.receive(delivery(1, "again"))
-    await begun(host, "look", 1)
+    await begun(host, "check", 1)
     talk = DeliveryReport(PERSON, texts=("the second one",))
     assert await queue.receive(replace(delivery(1, "talk"), report=talk)) is Outcome.STORED
     host.hold = False
@@ -152,7 +152,7 @@ async def test_talk_while_a_look_is_under_way(processes: Processes) -> None:
 
 @pytest.mark.req("W2")
 async def test_deliveries_that_arrive_at_once(processes: Processes) -> None:
-    """Each is answered for itself, a guid is stored once, and each thread has a look."""
+    """Each is answered for itself, a guid is stored once, and each thread has a check."""
     host = Host()
     queue = await processes.start(host)
     given = [delivery(number, guid) for number in (3, 1, 2, None) for guid in (f"{number}-a", f"{number}-b")]
@@ -176,7 +176,7 @@ async def test_a_delivery_that_cannot_be_stored_keeps_no_other_out(processes: Pr
 
 
 @pytest.mark.req("W2")
-async def test_a_delivery_is_looked_at_by_a_later_process(processes: Processes) -> None:
+async def test_a_delivery_is_checked_by_a_later_process(processes: Processes) -> None:
     """A process without a worker only stores; so does one that dies."""
     silent = Host()
     queue = await processes.start(silent, worker=False)
@@ -190,8 +190,8 @@ async def test_a_delivery_is_looked_at_by_a_later_process(processes: Processes) 
 
 
 @pytest.mark.req("W2")
-async def test_deliveries_for_a_look_that_waits_join(processes: Processes) -> None:
-    """One look covers all that was said before it began."""
+async def test_deliveries_for_a_check_that_waits_join(processes: Processes) -> None:
+    """One check covers all that was said before it began."""
     host = Host(hold=True)
     queue = await processes.start(host, looks=1)
     await queue.receive(delivery(1))
@@ -206,14 +206,14 @@ async def test_deliveries_for_a_look_that_waits_join(processes: Processes) -> No
 
 
 @pytest.mark.req("W2", "PR3")
-async def test_what_comes_during_a_look_is_heard_at_once_and_looked_at_afterward(processes: Processes) -> None:
-    """One thread has one look at a time; listening to it waits for nobody."""
+async def test_what_comes_during_a_check_is_heard_at_once_and_checked_afterward(processes: Processes) -> None:
+    """One thread has one check at a time; reading its comments waits for nobody."""
     host = Host(hold=True)
     queue = await processes.start(host)
     await queue.receive(delivery(1, "first"))
     await host.until(1)
     await queue.receive(delivery(1, "second"))
-    await soon(lambda: host.numbers("listen") != [])
+    await soon(lambda: host.numbers("read") != [])
     assert len(host.under_way()) == 1
     host.hold = False
     host.finish(1)
@@ -221,21 +221,21 @@ async def test_what_comes_during_a_look_is_heard_at_once_and_looked_at_afterward
     assert host.numbers() == [1, 1]
 
 
-async def test_looks_never_wait_behind_sessions(processes: Processes) -> None:
-    """A look that needs a session and finds no slot ends, and goes on by itself once there is one."""
+async def test_checks_never_wait_behind_sessions(processes: Processes) -> None:
+    """A check that needs a session and finds no slot ends, and goes on by itself once there is one."""
     host = Host(hold=True, sessions=(1, 2))
     queue = await processes.start(host)
     await queue.receive(delivery(1))
-    await begun(host, "look", 1)
+    await begun(host, "check", 1)
     await queue.receive(delivery(2))
     await soon(lambda: host.numbers("queued") == [2])
     for number in (3, 4):
         await queue.receive(delivery(number))
-        await begun(host, "look", number)
+        await begun(host, "check", number)
     host.finish(3)
     host.finish(4)
     host.finish(1)
-    await begun(host, "look", 2)
+    await begun(host, "check", 2)
     host.hold = False
     host.finish(2)
     await settled(queue)

@@ -444,7 +444,7 @@ def test_what_is_pending_counts_and_is_not_written() -> None:
 
 
 def test_a_reply_is_left_behind_after_a_while() -> None:
-    """A reply is posted by whoever journaled the turn; only one that is owed for long is posted by a look."""
+    """A reply is posted by whoever journaled the turn; only one that is owed for long is posted by a check."""
     state = apply_pending(ThreadState(), other_turn(text_to_post="Help."), BEGAN)
     assert not state.turns.texts_to_post(BEGAN + LEFT_BEHIND)
     assert [unposted.n for unposted in state.turns.texts_to_post(BEGAN + LEFT_BEHIND * 2)] == [1]

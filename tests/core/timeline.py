@@ -64,7 +64,7 @@ class Timeline:
 
 # How often each thing is done, who does it, and how.
 _DEEDS: Final[tuple[tuple[int, str, tuple[str, ...], tuple[str, ...]], ...]] = (
-    (22, "looks", ("",), ("",)),
+    (22, "checks", ("",), ("",)),
     (16, "reacts", EVERYBODY, EMOJI),
     (3, "takes back", EVERYBODY, EMOJI),
     (7, "ticks", EVERYBODY, ("",)),
@@ -104,10 +104,10 @@ def timeline(seed: int) -> Timeline:
         now += dice.choice(_PASSES)
         events.append(Event(now, what, dice.choice(people), dice.choice(ways)))
         if dice.random() < 0.3:
-            events.append(Event(now + dice.choice((0, 1)), "looks"))
+            events.append(Event(now + dice.choice((0, 1)), "checks"))
             now = events[-1].at
     chances = (dice.random() < 0.25, dice.random() < 0.2, dice.random() < 0.25)
-    return Timeline(seed, tuple(possible((*events, Event(now + 1, "looks")))), *chances)
+    return Timeline(seed, tuple(possible((*events, Event(now + 1, "checks")))), *chances)
 
 
 def possible(events: Iterable[Event]) -> Iterator[Event]:
@@ -148,8 +148,8 @@ class Oracle:
         match event.what:
             case "asks":
                 self.asked(event)
-            case "looks":
-                self.looked()
+            case "checks":
+                self.checked()
             case "work ends" if self.stage == "executing":
                 # The approval must still stand at the first push.
                 self.approved = self.verdict() == "approved"
@@ -186,7 +186,7 @@ class Oracle:
         self.approved = False
         self.stage = "awaiting_approval"
 
-    def looked(self) -> None:
+    def checked(self) -> None:
         if self.stage == "awaiting_approval":
             verdict = self.verdict()
             self.approved = verdict == "approved"

@@ -1,4 +1,4 @@
-"""A timeline as GitHub shows it, and the bot's own pure parts on it: what a look sees, what comes of it, the gate."""
+"""A timeline as GitHub shows it, and the bot's own pure parts on it: what a check sees, what comes of it, the gate."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -119,8 +119,8 @@ class Bot:
         match event.what:
             case "asks":
                 self._asked(event.who)
-            case "looks":
-                self._looked()
+            case "checks":
+                self._checked()
             case "work ends" if self.thread.stage is Stage.EXECUTING:
                 self._move(Move.EXECUTED)
                 self._move(Move.PUBLISHED if self._approved() else Move.WITHDRAWN)
@@ -237,7 +237,7 @@ class Bot:
         self._move(Move.RETRIED)
         self._proposed(Move.PLANNED)
 
-    def _looked(self) -> None:
+    def _checked(self) -> None:
         snapshot = self.snapshot()
         if self.thread.stage is Stage.AWAITING_APPROVAL:
             verdict, _ = prove(self.comment.plan, snapshot, self.policy, _time(self.now))
@@ -261,10 +261,10 @@ class Bot:
         _, proof = prove(self.comment.plan, self.snapshot(), self.policy, _time(self.now))
         return proof is not None
 
-    # --- the look ------------------------------------------------------------------------------------------------
+    # --- the check ------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """See what a look sees."""
+        """See what a check sees."""
         plan, requesters = self.comment, frozenset({_ACTORS[self.requester].id})
         if self.fails:
             return Snapshot(ShownPlan(plan.plan.expires), complete=False, requesters=requesters, plans=self.plans)

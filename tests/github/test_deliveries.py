@@ -1,4 +1,4 @@
-"""Webhook deliveries: proved, read, and reduced to which thread to look at."""
+"""Webhook deliveries: proved, read, and reduced to which thread to check."""
 
 import json
 import os
@@ -260,7 +260,7 @@ def test_published_examples_of_every_handled_event_are_read() -> None:
             assert wake.repository
 
 
-# Which deliveries need a look, judged by their payloads
+# Which deliveries need a check, judged by their payloads
 
 
 BOT, PERSON = 99, 3
@@ -337,7 +337,7 @@ def test_only_the_configured_mention_counts() -> None:
 
 
 def test_acts_of_the_bot_itself_need_no_check() -> None:
-    """It never needs a look, wherever it is. The sender of a check only pushed a commit."""
+    """It never needs a check, wherever it is. The sender of a check only pushed a commit."""
     facts = {"issue": TALK | {"user": {"id": BOT}}, "comment": COMMENT | {"user": {"id": BOT}, "body": "@plangate"}}
     assert not judged("issue_comment", facts, doer=BOT, is_open=True)
     assert judged("check_run", checked("plangate/3-free-shipping"), doer=BOT)

@@ -86,7 +86,7 @@ async def test_effect_is_there_once_and_was_not_lost(
 
 
 async def succeeds(case: Case) -> bool:
-    """Try as a look does; one that fails is tried again, and nobody else was there to be in conflict with."""
+    """Try as a check does; one that fails is tried again, and nobody else was there to be in conflict with."""
     try:
         await case.act()
     except Conflict:

@@ -1,4 +1,4 @@
-"""What a look costs beside what strangers wrote: their texts are not parsed, and nobody's is parsed twice."""
+"""What a check costs beside what strangers wrote: their texts are not parsed, and nobody's is parsed twice."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -25,8 +25,8 @@ def may_act(turn: Turn) -> bool:
     return (turn.role or Role.NONE) >= Role.WRITE
 
 
-class Looks:
-    """A thread with one maintainer beside many strangers, and what each look at it costs."""
+class Checks:
+    """A thread with one maintainer beside many strangers, and what each check of it costs."""
 
     def __init__(self, ground: Ground, strangers: int = 20) -> None:
         self.ground, self.thread = ground, ground.issue("nothing", by="rea")
@@ -51,107 +51,107 @@ class Looks:
 
 
 @pytest.fixture
-def looks(ground: Ground) -> Looks:
-    return Looks(ground)
+def checks(ground: Ground) -> Checks:
+    return Checks(ground)
 
 
 @pytest.mark.req("X1")
-async def test_whose_role_does_not_let_them_act_is_not_parsed(looks: Looks) -> None:
+async def test_whose_role_does_not_let_them_act_is_not_parsed(checks: Checks) -> None:
     """What a maintainer says is the one text that is parsed, and who everybody is takes a few requests."""
-    key, before = looks.says("mia", "@plangate stop"), looks.asked()
-    found = await looks.turns()
+    key, before = checks.says("mia", "@plangate stop"), checks.asked()
+    found = await checks.turns()
     assert [(turn.key, turn.text) for turn in found if not turn.aside] == [(key, "@plangate stop")]
     assert [turn.text for turn in found if turn.aside] == [""] * 20
-    assert (looks.parsed(), looks.asked() - before) == (1, 5)
+    assert (checks.parsed(), checks.asked() - before) == (1, 5)
 
 
 @pytest.mark.req("X1")
-async def test_what_was_judged_costs_nothing_again(looks: Looks) -> None:
+async def test_what_was_judged_costs_nothing_again(checks: Checks) -> None:
     """With the journal's keys another process parses nothing and looks nobody up, also of people who may act."""
-    looks.says("will", f"I see `@plangate` say {'x' * SHORT}")
-    seen = {turn.key for turn in await looks.turns()}
-    looks.parsed()
-    before = looks.asked()
-    assert await looks.turns(seen) == ()
-    assert (looks.parsed(), looks.asked() - before) == (0, 1)
+    checks.says("will", f"I see `@plangate` say {'x' * SHORT}")
+    seen = {turn.key for turn in await checks.turns()}
+    checks.parsed()
+    before = checks.asked()
+    assert await checks.turns(seen) == ()
+    assert (checks.parsed(), checks.asked() - before) == (0, 1)
 
 
-async def test_each_further_edit_is_judged_anew(looks: Looks) -> None:
-    key = looks.says("will", "`@plangate` is code")
-    seen = {turn.key for turn in await looks.turns()}
+async def test_each_further_edit_is_judged_anew(checks: Checks) -> None:
+    key = checks.says("will", "`@plangate` is code")
+    seen = {turn.key for turn in await checks.turns()}
     assert f"{key}@" in seen
-    looks.ground.person("will").edit_comment(int(key.rpartition("-")[2]), "@plangate do it")
-    (turn,) = await looks.turns(seen)
+    checks.ground.person("will").edit_comment(int(key.rpartition("-")[2]), "@plangate do it")
+    (turn,) = await checks.turns(seen)
     assert (turn.key, turn.text, turn.edited, turn.aside) == (key, "do it", True, False)
 
 
-async def test_a_few_short_texts_get_a_sign(looks: Looks) -> None:
-    """Of strangers' short texts some are parsed at one look, for a sign; all others, and the long ones, get none."""
-    looks.ground.person("rea").comment(HOME, looks.thread, "`@plangate` is code")
-    keys = [looks.says("rea", f"@plangate please {number}") for number in range(GLIMPSES)]
-    found = await looks.turns()
+async def test_a_few_short_texts_get_a_sign(checks: Checks) -> None:
+    """Of strangers' short texts some are parsed in one check, for a sign; all others, and the long ones, get none."""
+    checks.ground.person("rea").comment(HOME, checks.thread, "`@plangate` is code")
+    keys = [checks.says("rea", f"@plangate please {number}") for number in range(GLIMPSES)]
+    found = await checks.turns()
     assert [turn.key for turn in found if not turn.aside] == keys[:-1]
-    assert looks.parsed() == GLIMPSES
+    assert checks.parsed() == GLIMPSES
 
 
-async def test_nothing_is_parsed_while_a_role_cannot_be_looked_up(looks: Looks) -> None:
-    key = looks.says("mia", LONG)
-    looks.ground.github.faults.fail("GET */collaborators*", 500, times=99)
-    found = await looks.turns()
+async def test_nothing_is_parsed_while_a_role_cannot_be_looked_up(checks: Checks) -> None:
+    key = checks.says("mia", LONG)
+    checks.ground.github.faults.fail("GET */collaborators*", 500, times=99)
+    found = await checks.turns()
     assert {(turn.role, turn.text, turn.aside) for turn in found} == {(None, "", False)}
-    assert (key in {turn.key for turn in found}, looks.parsed()) == (True, 0)
+    assert (key in {turn.key for turn in found}, checks.parsed()) == (True, 0)
 
 
 @pytest.mark.req("A1")
-async def test_commands_of_who_may_not_decide_are_not_parsed(looks: Looks) -> None:
+async def test_commands_of_who_may_not_decide_are_not_parsed(checks: Checks) -> None:
     """A snapshot parses what approvers say; a stranger's short command is found without that, so that they are told."""
-    plan, dialogue = looks.ground.plan(looks.thread), looks.ground.dialogue(looks.thread)
+    plan, dialogue = checks.ground.plan(checks.thread), checks.ground.dialogue(checks.thread)
     shown = (await dialogue.propose(plan, 1)).id
     for login in ("rea", "stranger-1", "stranger-2"):
-        looks.says(login, LONG)
-    looks.says("rea", "Hm.\n\n- @plangate approve")
-    looks.says("mia", f"@plangate approve {plan.short_digest}")
-    looks.says("ada", "I would not approve what `@plangate` says")
+        checks.says(login, LONG)
+    checks.says("rea", "Hm.\n\n- @plangate approve")
+    checks.says("mia", f"@plangate approve {plan.short_digest}")
+    checks.says("ada", "I would not approve what `@plangate` says")
     snapshot = await dialogue.snapshot(plan, shown)
     assert [(word.actor.login, word.role, word.way) for word in snapshot.candidates] == [
         ("rea", Role.READ, Way.COMMAND),
         ("mia", Role.MAINTAIN, Way.COMMAND),
     ]
-    assert (snapshot.complete, looks.parsed()) == (True, 2)
+    assert (snapshot.complete, checks.parsed()) == (True, 2)
 
 
 @pytest.mark.req("A3")
-async def test_words_of_who_may_not_answer_are_not_parsed(looks: Looks) -> None:
+async def test_words_of_who_may_not_answer_are_not_parsed(checks: Checks) -> None:
     """A look for answers reads those who may give one, and at the next look of the process nobody again."""
-    asking, dialogue = permission(ToolUseId("t"), "Bash", "ls", "a rule asks"), looks.ground.dialogue(looks.thread)
+    asking, dialogue = permission(ToolUseId("t"), "Bash", "ls", "a rule asks"), checks.ground.dialogue(checks.thread)
     shown = (await dialogue.ask(asking, 4, who="approvers")).id
 
     def may(who: Author) -> bool:
         return (who.role or Role.NONE) >= Role.MAINTAIN
 
     for login in ("rea", "stranger-1", "will"):
-        looks.says(login, LONG)
-    looks.says("mia", "allow")
+        checks.says(login, LONG)
+    checks.says("mia", "allow")
     for _ in range(2):
         look = await dialogue.answers(asking, shown, who="approvers", may=may)
         assert [words.text for words in look.words] == ["allow"]
-    assert looks.parsed() == 1
+    assert checks.parsed() == 1
 
 
-async def test_a_quotation_is_bounded_before_it_is_parsed(looks: Looks) -> None:
+async def test_a_quotation_is_bounded_before_it_is_parsed(checks: Checks) -> None:
     """Texts that are too long together are left out unread, and push nothing out that is shorter and older."""
-    looks.says("mia", "A thought <!-- hidden -->")
-    key, dialogue = looks.says("will", "@plangate do it"), looks.ground.dialogue(looks.thread)
-    turn = Turn(key, looks.ground.bot, "do it", looks.ground.clock.now())
+    checks.says("mia", "A thought <!-- hidden -->")
+    key, dialogue = checks.says("will", "@plangate do it"), checks.ground.dialogue(checks.thread)
+    turn = Turn(key, checks.ground.bot, "do it", checks.ground.clock.now())
     text = await dialogue.context()
     assert ("nothing" in text, "A thought" in text) == (True, True)
     assert (text.count("too complex to be read"), text.count("too long to be read here")) == (2, 18)
     assert "<!-- hidden -->" in await dialogue.hidden_fragments(turn)
-    assert looks.parsed() == 5
+    assert checks.parsed() == 5
 
 
 async def test_a_thread_that_was_never_heard_is_read_some_pages_back(ground: Ground) -> None:
-    """What is older is not asked for; what takes further pages is journaled, so that the next look reads one."""
+    """What is older is not asked for; what takes further pages is journaled, so that the next check reads one."""
     thread = ThreadNumber(ground.issue("nothing"))
     for _ in range(CATCH_UP + 101):
         ground.person("rea").comment(HOME, thread, "noise")
@@ -198,7 +198,7 @@ def may_ask(turn: Turn) -> bool:
 
 
 async def begun(ground: Ground, told: str, *, body: str, by: str = "will") -> GitHubDialogue:
-    """Return the dialogue of a look at a new issue, up to its first sign."""
+    """Return the dialogue of a check of a new issue, up to its first sign."""
     dialogue = ground.dialogue(ground.issue(body, by=by), told=told)
     await dialogue.subject()
     await dialogue.acknowledge_reported(may_ask=may_ask)
@@ -273,7 +273,7 @@ def said_in_review(ground: Ground, body: str) -> tuple[int, list[str]]:
 
 @pytest.mark.req("PR3")
 @pytest.mark.parametrize(("body", "which"), (("@plangate do this", 2), ("", 0), ("", 2)))
-async def test_a_look_waits_for_the_review_that_any_of_its_deliveries_reported(
+async def test_a_check_waits_for_the_review_that_any_of_its_deliveries_reported(
     ground: Ground, body: str, which: int
 ) -> None:
     """The API shows it late; it is one turn, whether the review or one of its comments was reported."""

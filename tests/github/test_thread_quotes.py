@@ -37,7 +37,7 @@ async def test_opening_post_and_newest_entries(ground: Ground) -> None:
     """Of 2,000 comments with a log in the middle the opening post and the newest are shown; one line says what is not.
 
     The log was said by the requester last but one, so its head and its end are shown, with a count. The request is not
-    quoted again, and only as many pages are read as a first look reads.
+    quoted again, and only as many pages are read as a first check reads.
     """
     log = "\n".join(f"line {number} of the log" for number in range(2_800))
     thread = ground.issue("The opening post.")

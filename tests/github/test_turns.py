@@ -87,7 +87,7 @@ def test_a_mark_may_be_new_where_the_issue_was_heard() -> None:
 
 
 def test_what_only_names_the_bot_wakes_it_once() -> None:
-    """A look tells whether it speaks to the bot; what was judged is read again where it was edited since."""
+    """A check tells whether it speaks to the bot; what was judged is read again where it was edited since."""
     said = ThreadPost("comment-1", Actor(5, "rea"), "`@plangate` is code", AT)
     thread = replace(THREAD, labels=frozenset(), assignees=frozenset(), comments=(said,))
     edited = replace(thread, comments=(replace(said, edited_at=AT),))

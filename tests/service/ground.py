@@ -52,7 +52,7 @@ async def idle(service: Service) -> None:
 
 
 def waiting(service: Service) -> tuple[Delivery, ...]:
-    """Return the deliveries that wait for a look."""
+    """Return the deliveries that wait for a check."""
     assert isinstance(service.queue.store, FileStore)
     return service.queue.store.inbox.waiting()
 
@@ -124,7 +124,7 @@ class FileWork:
         return outcome
 
     def waiting(self) -> tuple[Delivery, ...]:
-        """Return the deliveries that wait for a look."""
+        """Return the deliveries that wait for a check."""
         return self.store.inbox.waiting()
 
     async def busy(self) -> int:
@@ -136,7 +136,7 @@ class FileWork:
             await self.worker.wait_until_idle()
 
     async def finish_all(self, host: "Host") -> None:
-        """End every look that begins, until none is left."""
+        """End every check that begins, until none is left."""
         async with asyncio.timeout(20):
             while await self.busy():
                 for call in host.under_way():
@@ -165,30 +165,30 @@ class Call:
 
 @dataclass(slots=True)
 class Host(GitHubHost):
-    """Records every call; a look ends when its `end` is set, at once unless `hold` says otherwise."""
+    """Records every call; a check ends when its `end` is set, at once unless `hold` says otherwise."""
 
     hold: bool = False
-    hold_listens: bool = False
+    hold_readings: bool = False
     opened: tuple[ThreadAddress, ...] = ()
     moved: Sequence[ThreadAddress] = ()
     resting: Sequence[ThreadAddress] = ()
     sessions: Collection[int] = ()
-    """The threads whose looks run a session; one that finds no slot for it is a call `queued`."""
+    """The threads whose checks run a session; one that finds no slot for it is a call `queued`."""
     bot: int = 99
     """The account that is the bot's own."""
     listens_to: str = ""
-    """What the bot listens to, if a look has read it."""
+    """What the bot listens to, if a check has read it."""
     failures: list[Exception] = field(default_factory=list)
-    """What the next looks and listens raise."""
+    """What the next checks and readings raise."""
     unasked: list[Exception] = field(default_factory=list)
     """What the next questions raise."""
     calls: list[Call] = field(default_factory=list)
     polled: str = ""
     """What polls of this process saw of each comment."""
     recalled: dict[ThreadAddress, CheckedThread] = field(default_factory=dict)
-    """What looks of other processes found out."""
+    """What checks of other processes found out."""
     ends_at_steps: bool = True
-    """Whether looks end when the process does."""
+    """Whether checks end when the process does."""
     ends: bool = False
     holds_sessions: bool = False
     """Whether sessions wait before their next step."""
@@ -208,10 +208,10 @@ class Host(GitHubHost):
     ) -> ThreadState:
         if address.number in self.sessions and not begin_session():
             return await self._called("queued", address, hold=False)
-        return await self._called("look", address, hold=self.hold)
+        return await self._called("check", address, hold=self.hold)
 
     async def read_comments(self, address: ThreadAddress) -> ThreadState:
-        return await self._called("listen", address, hold=self.hold_listens)
+        return await self._called("read", address, hold=self.hold_readings)
 
     async def open_threads(self) -> tuple[ThreadAddress, ...]:
         _fail(self.unasked)
@@ -249,21 +249,21 @@ class Host(GitHubHost):
             if self.ends_at_steps:
                 call.end.set_exception(Transient("this process ends"))
 
-    async def until(self, looks: int) -> None:
-        """Wait until so many looks have begun."""
+    async def until(self, checks: int) -> None:
+        """Wait until so many checks have begun."""
         async with asyncio.timeout(20):
-            while len(self.numbers()) < looks:
+            while len(self.numbers()) < checks:
                 self._news.clear()
                 await self._news.wait()
 
-    def numbers(self, what: str = "look") -> list[int]:
+    def numbers(self, what: str = "check") -> list[int]:
         return [call.address.number for call in self.calls if call.what == what]
 
-    def under_way(self, what: str = "look") -> list[Call]:
+    def under_way(self, what: str = "check") -> list[Call]:
         return [call for call in self.calls if call.what == what and not call.end.done()]
 
     def finish(self, number: int, error: Exception | None = None) -> None:
-        """End the look of a thread that is under way."""
+        """End the check of a thread that is under way."""
         call = next(call for call in self.under_way() if call.address.number == number)
         if error is None:
             call.end.set_result(None)

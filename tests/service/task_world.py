@@ -170,7 +170,7 @@ class Process:
             return run.state
 
     def wake(self, address: ThreadAddress) -> None:
-        """Leave it to the next look at every thread."""
+        """Leave it to the next check of every thread."""
 
     # --- tracking issues
 

@@ -25,8 +25,8 @@ from tests.service.ground import HandClock, Host, settings, settle, thread
 
 NOISY = 1
 OTHERS = range(2, 11)
-LOOK = 2.0
-"""Seconds of a look at GitHub that answers."""
+CHECK = 2.0
+"""Seconds of a check with a GitHub that answers."""
 TIMEOUTS = 127.0
 """Seconds until a request fails that GitHub never answers: four attempts of 30 s, and the pauses between them."""
 HOUR = 3600.0
@@ -38,14 +38,14 @@ def of(installation: int, number: int) -> ThreadAddress:
 
 @dataclass(slots=True)
 class TimedHost(Host):
-    """A host whose looks take their time on a clock, and note when they begin and end."""
+    """A host whose checks take their time on a clock, and note when they begin and end."""
 
     clock: HandClock = field(default_factory=HandClock)
     fails: bool = False
     """Whether GitHub never answers for the noisy installation."""
     began: dict[tuple[int, int], list[float]] = field(default_factory=dict)
     signs: dict[tuple[int, int], float] = field(default_factory=dict)
-    """When the first look at a thread was through."""
+    """When the first check of a thread was through."""
 
     async def check_thread(
         self,
@@ -57,7 +57,7 @@ class TimedHost(Host):
         if self.fails and address.installation == NOISY:
             await self.clock.sleep(TIMEOUTS)
             raise Transient("GitHub failed")
-        await self.clock.sleep(LOOK)
+        await self.clock.sleep(CHECK)
         self.signs.setdefault(key, self.clock.monotonic())
         return ThreadState()
 
@@ -100,7 +100,7 @@ class EventClock(HandClock):
 
 
 async def p99_of_others(folder: Path, noise: Collection[tuple[float, ThreadAddress]], *, fails: bool = False) -> float:
-    """Return the 99th percentile of the seconds until a mention at the other installations was looked at."""
+    """Return the 99th percentile of the seconds until a mention at the other installations was checked."""
     clock = EventClock()
     host = TimedHost(clock=clock, fails=fails)
     store = FileStore(host, Inbox(folder), clock)
@@ -137,8 +137,8 @@ async def test_an_hour_of_timeouts_does_not_delay_the_others(tmp_path: Path, alo
     assert await p99_of_others(tmp_path, trouble, fails=True) < 1.1 * alone
 
 
-async def test_who_waited_for_a_failing_installation_is_looked_at_afterwards(tmp_path: Path) -> None:
-    """Nothing is lost: a probe finds that GitHub answers again, and every thread gets its look."""
+async def test_who_waited_for_a_failing_installation_is_checked_afterwards(tmp_path: Path) -> None:
+    """Nothing is lost: a probe finds that GitHub answers again, and every thread gets its check."""
     clock = EventClock()
     host = TimedHost(clock=clock, fails=True)
     store = FileStore(host, Inbox(tmp_path), clock)
@@ -212,7 +212,7 @@ def test_one_broken_thread_opens_no_breaker() -> None:
 
 
 def test_one_probe_at_a_time() -> None:
-    """A probe that fails doubles the pause, and one that ends without a word of GitHub leaves it to the next look."""
+    """A probe that fails doubles the pause, and one that ends without a word of GitHub leaves it to the next check."""
     clock = HandClock()
     breakers = InstallationBreakers(clock)
 

@@ -87,7 +87,7 @@ def test_what_cannot_be_synced_is_not_kept(tmp_path: Path, what: str, before: tu
 
 
 def test_a_removed_delivery_is_gone(tmp_path: Path) -> None:
-    """Only what a look has covered goes; removing twice is no error."""
+    """Only what a check has covered goes; removing twice is no error."""
     inbox = Inbox(tmp_path)
     inbox.store(delivery(1))
     inbox.store(delivery(2))
@@ -273,7 +273,7 @@ def test_what_was_refused_when_there_was_no_room_can_be_stored_and_covered(tmp_p
 
 
 def test_a_file_that_somebody_emptied_is_deleted(tmp_path: Path) -> None:
-    """A look covers what waits there no longer."""
+    """A check covers what waits there no longer."""
     inbox = Inbox(tmp_path)
     inbox.store_all([delivery(1), delivery(2)])
     inbox.close()

@@ -103,7 +103,7 @@ class Year:
         return (moment for moment in sorted(found) if moment < LAST)
 
     async def _act(self) -> None:
-        """One pass of a service or of the Action, one look at every thread, or a tick."""
+        """One pass of a service or of the Action, one check of every thread, or a tick."""
         match self.random.choice("SSSSAALT"):
             case "S":
                 await self._serve(self.random.randrange(2))
@@ -111,7 +111,7 @@ class Year:
                 for _ in range(self.random.choice([0, 1, 1, 2])):
                     await self._pass(Process(self.world, left=self._life()), wakes=False)
             case "L":
-                await self._look(Process(self.world, left=self._life()))
+                await self._check_threads(Process(self.world, left=self._life()))
             case _ if self.world.issues and self.random.random() < 0.2:
                 self.totals.asked += 1
                 self.world.tick(self.random.choice(sorted(self.world.issues)))
@@ -141,7 +141,7 @@ class Year:
             return False
         return True
 
-    async def _look(self, process: Process) -> None:
+    async def _check_threads(self, process: Process) -> None:
         for number in sorted(self.world.issues):
             try:
                 await process.check_thread(ThreadAddress(None, HOME.id, HOME.at.owner, HOME.at.name, number))

@@ -1,4 +1,4 @@
-"""What a reading finds goes the way of a delivery: on disk first, once, and then a look."""
+"""What a reading finds goes the way of a delivery: on disk first, once, and then a check."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -47,7 +47,7 @@ class Reading(Reconciler):
 
 
 @pytest.mark.req("W3", "W2")
-async def test_what_is_found_is_stored_and_looked_at_once(tmp_path: Path) -> None:
+async def test_what_is_found_is_stored_and_checked_once(tmp_path: Path) -> None:
     """The same finding is the same delivery; another turn on the same thread is another."""
     host, reading = Host(), Reading()
     service = Service(settings(tmp_path), host, periodic=PeriodicWork(reading))
@@ -65,7 +65,7 @@ async def test_what_is_found_is_stored_and_looked_at_once(tmp_path: Path) -> Non
 
 @pytest.mark.req("W3", "E3")
 async def test_what_is_found_survives_the_process(tmp_path: Path) -> None:
-    """It lies in the inbox when the reading goes on: the next start looks at it."""
+    """It lies in the inbox when the reading goes on: the next start checks it."""
     host = Host(hold=True)
     service = Service(settings(tmp_path), host, periodic=PeriodicWork(Reading([(thread(1), frozenset({"issue"}))])))
     async with service.running():

@@ -102,7 +102,7 @@ async def test_a_turn_is_the_persons_own_comment(github: SimulatedGitHub, turns:
     ),
 )
 async def test_a_name_that_addresses_nobody(github: SimulatedGitHub, turns: PersonTurns, text: str) -> None:
-    """A text that has the bot's name where a look at the thread hears no mention is addressed to it as well."""
+    """A text that has the bot's name where a check of the thread hears no mention is addressed to it as well."""
     assert not mentions(text, "@plangate")
     await turns.post(order(github, "wen", text))
     assert comments(github) == [("wen", f"@plangate {text}")]

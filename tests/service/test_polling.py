@@ -65,7 +65,7 @@ async def test_one_installation_that_hangs(ground: Ground, tmp_path: Path) -> No
 
 
 async def test_a_successor_reports_only_what_changed(ground: Ground, tmp_path: Path) -> None:
-    """A process that takes the polling over learns what its predecessor saw, and looks at no thread because of it."""
+    """A process that takes the polling over learns what its predecessor saw, and checks no thread because of it."""
     connections = Connections(settings(ground.github, "", tmp_path / "polling"), ground.clock)
     address, changed = (replace(thread(number), installation=ground.installation.id) for number in (1, 2))
     predecessor, successor = Polling(connections), Polling(connections)

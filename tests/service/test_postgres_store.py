@@ -167,7 +167,7 @@ async def test_many_workers_at_once_begin_each_thread_once(cluster: Cluster) -> 
 
 @pytest.mark.req("W3")
 async def test_a_session_that_waits_hears_what_the_reconciler_finds(cluster: Cluster) -> None:
-    """It needs no look of its own; one that runs may have read the thread before."""
+    """It needs no check of its own; one that runs may have read the thread before."""
     host = Host(hold=True, sessions=(1, 2))
     async with cluster.queue(host) as queue:
         await queue.receive(delivery(1))
@@ -205,7 +205,7 @@ async def test_a_job_begins_long_before_the_next_poll(cluster: Cluster) -> None:
 
 @pytest.mark.req("D2", "W2")
 async def test_the_database_goes_away_and_comes_back(cluster: Cluster, postgres: Server) -> None:
-    """Nothing can be stored meanwhile, looks go on, and all that was stored before is looked at."""
+    """Nothing can be stored meanwhile, checks go on, and all that was stored before is checked."""
     host = Host(hold=True)
     async with cluster.queue(host) as queue:
         for number in (1, 2, 3):
@@ -327,13 +327,13 @@ async def test_a_mended_table_is_used_again(cluster: Cluster) -> None:
         await soon(lambda: queue.leads)
 
 
-async def test_what_a_look_found_out_reaches_the_process_that_polls(cluster: Cluster) -> None:
+async def test_what_a_check_found_out_reaches_the_process_that_polls(cluster: Cluster) -> None:
     """The plan on display, whichever process posted it and whatever a newer release noted beside it; none once the
     thread is at rest for good."""
-    looking, polling = Host(opened=(thread(1),)), Host()
-    async with cluster.queue(looking) as queue:
+    checking, polling = Host(opened=(thread(1),)), Host()
+    async with cluster.queue(checking) as queue:
         await queue.receive(delivery(1))
-        await looking.until(1)
+        await checking.until(1)
         await settled(queue)
     await cluster.database.rows("""UPDATE plangate_watched SET facts = facts || '{"color": "red"}'""")
     async with cluster.queue(polling) as queue:
@@ -346,15 +346,15 @@ async def test_what_a_look_found_out_reaches_the_process_that_polls(cluster: Clu
 
 
 async def test_what_was_polled_reaches_the_process_that_polls_next(cluster: Cluster) -> None:
-    """It is kept as long as looks see the same comment, though they do not know what polls saw."""
-    looking, polling, successor = Host(opened=(thread(1),)), Host(opened=(thread(1),), polled="seen"), Host()
-    async with cluster.queue(looking) as queue:
+    """It is kept as long as checks see the same comment, though they do not know what polls saw."""
+    checking, polling, successor = Host(opened=(thread(1),)), Host(opened=(thread(1),), polled="seen"), Host()
+    async with cluster.queue(checking) as queue:
         await queue.receive(delivery(1))
-        await looking.until(1)
+        await checking.until(1)
         await settled(queue)
         await cluster.store(polling).threads_to_poll()
         await queue.receive(delivery(1, "again"))
-        await looking.until(2)
+        await checking.until(2)
         await settled(queue)
     await cluster.store(successor).threads_to_poll()
     assert successor.recalled[thread(1)].polled == "seen"
@@ -410,7 +410,7 @@ INSERT INTO plangate_migrations (name) VALUES ('9999_next.sql');
 
 @pytest.mark.req("D2", "W2")
 async def test_the_schema_moves_on_while_an_old_worker_runs(cluster: Cluster) -> None:
-    """It stores, looks, and takes turns with a worker that starts afterwards; so does one that is started again."""
+    """It stores, checks, and takes turns with a worker that starts afterwards; so does one that is started again."""
     old, new = Host(hold=True), Host(hold=True)
     async with cluster.queue(old) as first:
         await first.receive(delivery(1))

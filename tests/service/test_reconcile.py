@@ -90,7 +90,7 @@ async def test_what_speaks_to_the_bot_is_found(ground: Ground, spoken: Callable[
 
 @pytest.mark.req("W3")
 async def test_what_others_are_told_is_not_found(ground: Ground) -> None:
-    """The bot's own words and another bot's wake nobody. Where the bot is only named, the look decides."""
+    """The bot's own words and another bot's wake nobody. Where the bot is only named, the check decides."""
     ground.person("plangate[bot]").open_issue(HOME, "Title", ASKS)
     ground.github.world.add_user("other[bot]", "Bot")
     ground.person("other[bot]").comment(HOME, 1, ASKS)

@@ -16,8 +16,8 @@ from webhooks.app import bind_listener, run
 from webhooks.client_limits import ClientLimits
 
 
-async def test_a_delivery_is_looked_at(tmp_path: Path) -> None:
-    """Stored, looked at, let go."""
+async def test_a_delivery_is_checked(tmp_path: Path) -> None:
+    """Stored, checked, let go."""
     host = Host()
     service = Service(settings(tmp_path), host)
     async with service.running():
@@ -44,24 +44,24 @@ async def test_a_delivery_is_taken_in_while_everybody_waits_for_github(tmp_path:
 
 @pytest.mark.req("W2")
 async def test_deliveries_for_a_thread_that_waits_join(tmp_path: Path) -> None:
-    """One file stands for all that say the same; from the moment the look begins the next one is stored again."""
+    """One file stands for all that say the same; from the moment the check begins the next one is stored again."""
     host = Host(hold=True)
     service = Service(settings(tmp_path), host)
     async with service.running():
-        for number in range(1, 10):  # all look slots and one more
+        for number in range(1, 10):  # all check slots and one more
             await service.receive(delivery(number))
         await settle()
         waits = next(number for number in range(1, 10) if number not in host.numbers())
         assert await service.receive(delivery(waits, "later")) is Outcome.JOINED
         assert len(waiting(service)) == 9
-        looking = host.numbers()[0]
-        assert await service.receive(delivery(looking, "during")) is Outcome.STORED
-        assert await service.receive(delivery(looking, "too")) is Outcome.JOINED
+        checking = host.numbers()[0]
+        assert await service.receive(delivery(checking, "during")) is Outcome.STORED
+        assert await service.receive(delivery(checking, "too")) is Outcome.JOINED
         assert len(waiting(service)) == 10
 
 
 async def test_it_runs_until_a_signal(tmp_path: Path) -> None:
-    """Over HTTP, from the first delivery to the end of its looks; what stops it is told once."""
+    """Over HTTP, from the first delivery to the end of its checks; what stops it is told once."""
     host, told = Host(hold=True), []
     service = Service(settings(tmp_path), host)
     with bind_listener("127.0.0.1", 0) as listener:

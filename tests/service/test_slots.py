@@ -28,7 +28,7 @@ async def test_a_step_waits_while_sessions_are_held() -> None:
 
 @pytest.mark.req("W2")
 async def test_no_step_waits_for_long() -> None:
-    """Sessions go on, however long looks take every slot."""
+    """Sessions go on, however long checks take every slot."""
     control = SessionControl(held_seconds=0.01)
     control.hold_sessions(held=True)
     async with asyncio.timeout(20):

@@ -45,8 +45,8 @@ def turn(tick: Ticker, seconds: float) -> None:
 
 
 @pytest.mark.req("W3")
-async def test_every_open_thread_is_looked_at_at_the_start_and_again(tmp_path: Path) -> None:
-    """A crash, or a webhook that was lost, only costs time; one that rests is watched, and not looked at."""
+async def test_every_open_thread_is_checked_at_the_start_and_again(tmp_path: Path) -> None:
+    """A crash, or a webhook that was lost, only costs time; one that rests is watched, and not checked."""
     host = Host(opened=(thread(1), thread(2)))
     tick = ticker(tmp_path, host)
     async with ticking(tick):
@@ -60,7 +60,7 @@ async def test_every_open_thread_is_looked_at_at_the_start_and_again(tmp_path: P
 
 
 async def test_reactions_wake(tmp_path: Path) -> None:
-    """Each poll asks about the open threads at once, and looks at those that moved."""
+    """Each poll asks about the open threads at once, and checks those that moved."""
     host = Host(opened=(thread(1), thread(2)))
     tick = ticker(tmp_path, host)
     async with ticking(tick):
@@ -103,7 +103,7 @@ async def test_a_failure_is_said_and_the_next_tick_tries_again(
 
 @pytest.mark.req("MT10")
 async def test_scheduled_tasks_run_at_the_start_and_every_minute(tmp_path: Path) -> None:
-    """What they wake is looked at by the worker; a pass that fails is tried again soon."""
+    """What they wake is checked by the worker; a pass that fails is tried again soon."""
     host, passes = Host(), list[float]()
     tick = ticker(tmp_path, host)
 
@@ -140,7 +140,7 @@ async def test_an_action_begins_an_interval_after_it_began_before(tmp_path: Path
 
 @pytest.mark.req("MT9")
 async def test_red_checks_are_looked_for_every_hour(tmp_path: Path) -> None:
-    """Deliveries tell of most of them; the pull requests that it wakes are looked at by the worker."""
+    """Deliveries tell of most of them; the pull requests that it wakes are checked by the worker."""
     host = Host()
     tick = ticker(tmp_path, host)
 

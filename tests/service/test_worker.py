@@ -1,4 +1,4 @@
-"""The worker on files: which look begins when, what it covers, what becomes of failures, and how slots are shared."""
+"""The worker on files: which check begins when, what it covers, what becomes of failures, and how slots are shared."""
 
 import asyncio
 import threading
@@ -20,7 +20,7 @@ from tests.service.ground import Host, delivery, settle, thread, working
 
 
 @pytest.mark.req("W2")
-async def test_a_delivery_waits_on_disk_until_its_look_has_returned(tmp_path: Path) -> None:
+async def test_a_delivery_waits_on_disk_until_its_check_has_returned(tmp_path: Path) -> None:
     host = Host(hold=True)
     async with working(tmp_path, host) as work:
         await work.deliver(1)
@@ -33,12 +33,12 @@ async def test_a_delivery_waits_on_disk_until_its_look_has_returned(tmp_path: Pa
 
 
 @pytest.mark.req("E4", "W2")
-async def test_what_comes_during_a_look_is_read_at_once_and_waits_on_disk_for_the_next_look(tmp_path: Path) -> None:
+async def test_what_comes_during_a_check_is_read_at_once_and_waits_on_disk_for_the_next_check(tmp_path: Path) -> None:
     host = Host(hold=True)
     async with working(tmp_path, host) as work:
         await work.deliver(1, "first")
         await work.deliver(1, "second")
-        assert (host.numbers(), host.numbers("listen")) == ([1], [1])
+        assert (host.numbers(), host.numbers("read")) == ([1], [1])
         host.finish(1)
         await host.until(2)
         assert work.waiting() == (delivery(1, "second"),)
@@ -48,47 +48,47 @@ async def test_what_comes_during_a_look_is_read_at_once_and_waits_on_disk_for_th
         assert host.numbers() == [1, 1]
 
 
-async def test_many_wakes_during_a_look_are_one_more_look_and_one_more_reading(tmp_path: Path) -> None:
-    host = Host(hold=True, hold_listens=True)
+async def test_many_wakes_during_a_check_are_one_more_check_and_one_more_reading(tmp_path: Path) -> None:
+    host = Host(hold=True, hold_readings=True)
     async with working(tmp_path, host) as work:
         await work.wake(*[1] * 50)
-        assert (host.numbers(), host.numbers("listen")) == ([1], [1])
-        host.under_way("listen")[0].end.set_result(None)
+        assert (host.numbers(), host.numbers("read")) == ([1], [1])
+        host.under_way("read")[0].end.set_result(None)
         await settle()
-        assert host.numbers("listen") == [1, 1]
-        host.under_way("listen")[0].end.set_result(None)
+        assert host.numbers("read") == [1, 1]
+        host.under_way("read")[0].end.set_result(None)
         await work.finish_all(host)
-    assert (host.numbers(), host.numbers("listen")) == ([1, 1], [1, 1])
+    assert (host.numbers(), host.numbers("read")) == ([1, 1], [1, 1])
 
 
-async def test_a_reading_under_way_ends_before_the_next_look_begins(tmp_path: Path) -> None:
-    """Else its append could land in the middle of that look."""
-    host = Host(hold=True, hold_listens=True)
+async def test_a_reading_under_way_ends_before_the_next_check_begins(tmp_path: Path) -> None:
+    """Else its append could land in the middle of that check."""
+    host = Host(hold=True, hold_readings=True)
     async with working(tmp_path, host) as work:
         await work.wake(1, 1)
         host.finish(1)
         await settle()
         assert host.numbers() == [1]
-        host.under_way("listen")[0].end.set_result(None)
+        host.under_way("read")[0].end.set_result(None)
         await settle()
         assert host.numbers() == [1, 1]
 
 
-async def test_a_failing_reading_is_not_repeated_and_delays_no_look(tmp_path: Path) -> None:
+async def test_a_failing_reading_is_not_repeated_and_delays_no_check(tmp_path: Path) -> None:
     host = Host(hold=True)
     async with working(tmp_path, host) as work:
         await work.wake(1)
         for error in (Transient("away"), KeyError("bug")):
             host.failures.append(error)
             await work.wake(1)
-        assert host.numbers("listen") == [1, 1]
+        assert host.numbers("read") == [1, 1]
         assert len(host.under_way()) == 1
         await work.finish_all(host)
         assert (host.numbers(), work.worker.exit_code) == ([1, 1], 0)
 
 
 @pytest.mark.req("PR3")
-async def test_what_a_delivery_told_is_told_to_the_next_look_or_reading_alone(tmp_path: Path) -> None:
+async def test_what_a_delivery_told_is_told_to_the_next_check_or_reading_alone(tmp_path: Path) -> None:
     """What was read once need not be waited for again."""
     host = Host(hold=True)
     async with working(tmp_path, host) as work:
@@ -96,29 +96,29 @@ async def test_what_a_delivery_told_is_told_to_the_next_look_or_reading_alone(tm
         host.finish(1)
         await host.until(2)
         told = [(call.what, call.address.told) for call in host.calls]
-    assert told == [("look", "issue"), ("listen", "comment-5"), ("look", "")]
+    assert told == [("check", "issue"), ("read", "comment-5"), ("check", "")]
 
 
 @pytest.mark.req("PR3")
-async def test_many_threads_that_wait_for_a_look_are_read_at_once_up_to_a_limit(tmp_path: Path) -> None:
-    host = Host(hold=True, hold_listens=True)
+async def test_many_threads_that_wait_for_a_check_are_read_at_once_up_to_a_limit(tmp_path: Path) -> None:
+    host = Host(hold=True, hold_readings=True)
     async with working(tmp_path, host, looks=1) as work:
         await work.wake(*range(1, 1 + EARLY + 3))
         assert host.numbers() == [1]
-        assert host.numbers("listen") == list(range(2, 2 + EARLY))
-        host.under_way("listen")[0].end.set_result(None)
+        assert host.numbers("read") == list(range(2, 2 + EARLY))
+        host.under_way("read")[0].end.set_result(None)
         await settle()
-        assert host.numbers("listen") == list(range(2, 3 + EARLY))
+        assert host.numbers("read") == list(range(2, 3 + EARLY))
 
 
 @pytest.mark.req("PR3")
-async def test_a_thread_that_waits_for_a_look_is_read_at_every_wake(tmp_path: Path) -> None:
+async def test_a_thread_that_waits_for_a_check_is_read_at_every_wake(tmp_path: Path) -> None:
     host = Host(hold=True)
     async with working(tmp_path, host, looks=2) as work:
         await work.wake(1, 2, 3)
-        assert (host.numbers(), host.numbers("listen")) == ([1, 2], [3])
+        assert (host.numbers(), host.numbers("read")) == ([1, 2], [3])
         await work.wake(3)
-        assert host.numbers("listen") == [3, 3]
+        assert host.numbers("read") == [3, 3]
         host.finish(1)
         await settle()
         assert host.numbers() == [1, 2, 3]
@@ -164,7 +164,7 @@ async def test_a_failure_for_good_is_logged_once_and_its_delivery_dropped(
     assert [record.getMessage() for record in caplog.records] == ["check"]
 
 
-async def test_a_stored_delivery_stands_for_others_until_its_look_begins(tmp_path: Path) -> None:
+async def test_a_stored_delivery_stands_for_others_until_its_check_begins(tmp_path: Path) -> None:
     host = Host(hold=True)
     async with working(tmp_path, host, looks=1) as work:
         await work.wake(9, 1)
@@ -188,7 +188,7 @@ async def test_a_delivery_without_a_thread_is_kept_until_every_open_thread_was_w
         assert await work.store.threads_to_poll() == (thread(4), thread(5))
 
 
-async def test_at_the_end_looks_are_cancelled_and_the_next_worker_takes_their_deliveries_up(tmp_path: Path) -> None:
+async def test_at_the_end_checks_are_cancelled_and_the_next_worker_takes_their_deliveries_up(tmp_path: Path) -> None:
     host, later = Host(hold=True), Host()
     async with working(tmp_path, host, looks=1) as work:
         await work.deliver(1)
@@ -202,7 +202,7 @@ async def test_at_the_end_looks_are_cancelled_and_the_next_worker_takes_their_de
         assert work.waiting() == ()
 
 
-async def test_sessions_that_block_threads_keep_no_look_waiting(tmp_path: Path) -> None:
+async def test_sessions_that_block_threads_keep_no_check_waiting(tmp_path: Path) -> None:
     """A session's clone, lock or request holds a thread for minutes; there are enough for everybody."""
     answered = threading.Event()
     async with working(tmp_path, Host()):
@@ -214,7 +214,7 @@ async def test_sessions_that_block_threads_keep_no_look_waiting(tmp_path: Path) 
             await asyncio.gather(*hanging)
 
 
-async def test_a_look_that_covers_no_delivery_needs_no_thread(tmp_path: Path) -> None:
+async def test_a_check_that_covers_no_delivery_needs_no_thread(tmp_path: Path) -> None:
     """It has no file to remove, so it rests even while every thread is blocked."""
     answered = threading.Event()
     async with working(tmp_path, Host()) as work:
@@ -235,7 +235,7 @@ async def test_a_second_worker_on_one_inbox_is_refused(tmp_path: Path) -> None:
             raise AssertionError("both run")
 
 
-async def test_a_sweep_looks_once_at_what_waits_and_what_is_open(tmp_path: Path) -> None:
+async def test_a_sweep_checks_once_what_waits_and_what_is_open(tmp_path: Path) -> None:
     inbox = Inbox(tmp_path)
     inbox.store(delivery(1))
     host = Host(opened=(thread(1), thread(2)))
@@ -252,7 +252,7 @@ async def test_a_sweep_of_one_repository_compares_names_as_github_does(tmp_path:
 
 
 @pytest.mark.parametrize(("error", "code"), ((Refused("no"), 2), (Broken("bug"), 1), (KeyError("bug"), 1)))
-async def test_a_sweep_that_fails_says_so_and_looks_at_the_other_threads(
+async def test_a_sweep_that_fails_says_so_and_checks_the_other_threads(
     tmp_path: Path, error: Exception, code: int
 ) -> None:
     host = Host(opened=(thread(1), thread(2)), failures=[error])
@@ -270,8 +270,8 @@ async def test_attempts_that_run_out_leave_the_delivery_to_the_next_start(tmp_pa
         assert work.waiting() == (delivery(1),)
 
 
-async def test_looks_do_not_wait_behind_sessions(tmp_path: Path) -> None:
-    """With every session slot taken for an hour, one look slot is enough for any number of threads."""
+async def test_checks_do_not_wait_behind_sessions(tmp_path: Path) -> None:
+    """With every session slot taken for an hour, one check slot is enough for any number of threads."""
     host = Host(hold=True, sessions=range(1, 10))
     async with working(tmp_path, host, looks=1, sessions=4) as work:
         await work.wake(*range(1, 10))
@@ -285,7 +285,7 @@ async def test_looks_do_not_wait_behind_sessions(tmp_path: Path) -> None:
     assert host.numbers()[5:] == [5, 6, 7, 8, 9]
 
 
-async def test_a_queued_thread_is_looked_at_whenever_it_is_woken_and_keeps_its_place(tmp_path: Path) -> None:
+async def test_a_queued_thread_is_checked_whenever_it_is_woken_and_keeps_its_place(tmp_path: Path) -> None:
     """A stop or another command does not wait for the slot."""
     host = Host(hold=True, sessions=(1, 2, 3))
     async with working(tmp_path, host, looks=1, sessions=1) as work:
@@ -308,7 +308,7 @@ async def test_nobody_overtakes_those_who_wait_for_a_session(tmp_path: Path) -> 
     assert host.numbers() == [1, 2, 3, 4]
 
 
-async def test_a_thread_whose_look_needs_no_session_leaves_the_line(tmp_path: Path) -> None:
+async def test_a_thread_whose_check_needs_no_session_leaves_the_line(tmp_path: Path) -> None:
     """It was stopped while it waited. The next free slot is for the one behind it."""
     host = Host(hold=True, sessions={1, 2, 3})
     async with working(tmp_path, host, looks=1, sessions=1) as work:
@@ -336,7 +336,7 @@ async def test_a_session_that_is_not_needed_any_more_leaves_its_slot_to_the_next
         await work.finish_all(host)
 
 
-async def test_a_look_that_fails_holds_no_session_slot_while_it_waits(tmp_path: Path) -> None:
+async def test_a_check_that_fails_holds_no_session_slot_while_it_waits(tmp_path: Path) -> None:
     """Others have their sessions meanwhile; then it gets in line again."""
     host = Host(sessions=(1, 2, 3), hold=True)
     async with working(tmp_path, host, looks=1, sessions=1) as work:
@@ -362,21 +362,21 @@ async def test_at_the_end_no_session_begins(tmp_path: Path) -> None:
 
 
 async def test_reconciling_leaves_those_alone_who_wait_for_a_session(tmp_path: Path) -> None:
-    """A look at each of them every few minutes would cost requests and change nothing."""
+    """A check of each of them every few minutes would cost requests and change nothing."""
     host = Host(hold=True, sessions=(1, 2), opened=(thread(1), thread(2)))
     async with working(tmp_path, host, looks=1, sessions=1) as work:
         await work.wake(1, 2)
         await work.worker.wake_all()
         await settle()
         assert host.numbers("queued") == [2]
-        assert host.numbers("listen") == [1]
+        assert host.numbers("read") == [1]
         await work.finish_all(host)
     assert 2 in host.numbers()
 
 
 @pytest.mark.req("W2")
-async def test_sessions_wait_while_every_look_slot_is_taken(tmp_path: Path) -> None:
-    """Both need the same processors, and people wait for the looks."""
+async def test_sessions_wait_while_every_check_slot_is_taken(tmp_path: Path) -> None:
+    """Both need the same processors, and people wait for the checks."""
     host = Host(hold=True)
     async with working(tmp_path, host, looks=2) as work:
         held = list[bool]()
@@ -434,7 +434,7 @@ async def test_a_thread_that_waits_is_not_read_while_github_fails_for_its_instal
         await settle()
         await work.wake(*[number for number in (1, 2, 3) if host.under_way()[0].address.number == number])
         assert len(host.under_way()) == 1
-        assert host.numbers("listen") == []
+        assert host.numbers("read") == []
 
 
 def test_a_lone_installation_uses_every_slot() -> None:

@@ -1,4 +1,4 @@
-"""Laws of the worker: whatever comes in whatever order, looks never overlap and nothing that was said is missed."""
+"""Laws of the worker: whatever comes in whatever order, checks never overlap and nothing that was said is missed."""
 
 import asyncio
 import tempfile
@@ -18,7 +18,7 @@ from bot.service.queue.queue_port import Outcome
 from tests.service.ground import FileWork, Host, delivery, settle, thread
 
 WITH_SESSION = (3, 4)
-"""The threads whose looks run sessions."""
+"""The threads whose checks run sessions."""
 ROUNDS = 25
 """Steps of the event loop between which a worker that waits for nothing from outside comes to rest."""
 NUMBERS = st.integers(1, 4)
@@ -57,7 +57,7 @@ class Play:
     """One run of a worker, with what was asked of it and when: times are positions in the host's list of calls."""
 
     inbox: Inbox
-    host: Host = field(default_factory=lambda: Host(hold=True, hold_listens=True, sessions=WITH_SESSION))
+    host: Host = field(default_factory=lambda: Host(hold=True, hold_readings=True, sessions=WITH_SESSION))
     asked: list[tuple[int, int]] = field(default_factory=list)
     stored: dict[str, int] = field(default_factory=dict)
 
@@ -79,14 +79,14 @@ class Play:
             self.check()
         while await work.busy():
             work.clock.turn(300)
-            for call in [*self.host.under_way("look"), *self.host.under_way("listen")]:
+            for call in [*self.host.under_way("check"), *self.host.under_way("read")]:
                 call.end.set_result(None)
             await threads.settle()
             self.check()
 
     async def step(self, work: FileWork, what: str, number: int) -> None:
-        looking = [call for call in self.host.under_way() if call.address.number == number]
-        listening = [call for call in self.host.under_way("listen") if call.address.number == number]
+        checking = [call for call in self.host.under_way() if call.address.number == number]
+        reading = [call for call in self.host.under_way("read") if call.address.number == number]
         match what:
             case "wake":
                 self.asked.append((number, len(self.host.calls)))
@@ -97,14 +97,14 @@ class Play:
                 at = len(self.host.calls)
                 if await work.store.store_all([made]) == [Outcome.STORED]:
                     self.stored[made.guid] = at
-            case "finish" if looking:
-                looking[0].end.set_result(None)
-            case "refuse" if looking:
-                looking[0].end.set_exception(Refused("no"))
-            case "fail" if looking:
-                looking[0].end.set_exception(Transient("away"))
-            case "heard" if listening:
-                listening[0].end.set_result(None)
+            case "finish" if checking:
+                checking[0].end.set_result(None)
+            case "refuse" if checking:
+                checking[0].end.set_exception(Refused("no"))
+            case "fail" if checking:
+                checking[0].end.set_exception(Transient("away"))
+            case "heard" if reading:
+                reading[0].end.set_result(None)
             case "time":
                 work.clock.turn(number)
             case _:
@@ -112,7 +112,7 @@ class Play:
 
     def check(self) -> None:
         """What holds at every moment."""
-        for what in ("look", "listen"):
+        for what in ("check", "read"):
             under_way = [call.address.number for call in self.host.under_way(what)]
             assert len(under_way) == len(set(under_way))
         sessions = [call for call in self.host.under_way() if call.address.number in WITH_SESSION]
@@ -123,32 +123,32 @@ class Play:
             if guid not in waiting:
                 number = int(guid.split("-")[1])
                 assert any(
-                    call.what in {"look", "queued"} and call.address.number == number and settled(call.end)
+                    call.what in {"check", "queued"} and call.address.number == number and settled(call.end)
                     for call in self.host.calls[at:]
-                ), f"{guid} was let go before a look covered it"
+                ), f"{guid} was let go before a check covered it"
 
 
 def settled(end: "asyncio.Future[None]") -> bool:
-    """Whether a look came to an end that is no passing failure."""
+    """Whether a check came to an end that is no passing failure."""
     return end.done() and not end.cancelled() and not isinstance(end.exception(), Transient)
 
 
 @pytest.mark.req("W2", "E4")
 @given(st.lists(STEPS, max_size=25))
-def test_no_wake_is_missed_and_no_look_overlaps(steps: list[tuple[str, int]]) -> None:
-    """Each wake is followed by a look that began after it, with its session; a file goes only after a look; no more
-    looks or sessions run than there are slots; at rest the inbox is empty."""
+def test_no_wake_is_missed_and_no_check_overlaps(steps: list[tuple[str, int]]) -> None:
+    """Each wake is followed by a check that began after it, with its session; a file goes only after a check; no more
+    checks or sessions run than there are slots; at rest the inbox is empty."""
     with tempfile.TemporaryDirectory() as folder:
         play = Play(Inbox(Path(folder)))
         play.run(steps)
         assert play.inbox.waiting() == ()
         for number, at in play.asked:
-            later = [call for call in play.host.calls[at:] if call.what == "look"]
+            later = [call for call in play.host.calls[at:] if call.what == "check"]
             assert number in [call.address.number for call in later]
 
 
 def test_the_laws_are_not_vacuous() -> None:
-    """The steps reach what the laws speak of: overlapping wakes, full slots, listens, retries, queued sessions."""
+    """The steps reach what the laws speak of: overlapping wakes, full slots, readings, retries, queued sessions."""
     with tempfile.TemporaryDirectory() as folder:
         play = Play(Inbox(Path(folder)))
         full = [("deliver", 1), ("wake", 2), ("deliver", 1), ("heard", 2), ("heard", 1), ("finish", 1)]
@@ -157,4 +157,4 @@ def test_the_laws_are_not_vacuous() -> None:
         assert play.host.numbers().count(1) == 2
         assert play.host.numbers().count(2) == 2
         assert play.host.numbers("queued") == [4]
-        assert {1, 2} <= set(play.host.numbers("listen"))
+        assert {1, 2} <= set(play.host.numbers("read"))

@@ -1,6 +1,6 @@
 """A worker on PostgreSQL as a process of its own, for tests that kill or pause it: worker_process.py URL
 
-Tells one line for each look that begins, ends, or is cancelled. Looks go on until they are cancelled.
+Tells one line for each check that begins, ends, or is cancelled. Checks go on until they are cancelled.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ LIMITS = ServiceSettings(sessions=1, looks=2)
 
 
 class Endless(Host):
-    """A host whose looks end only with their process."""
+    """A host whose checks end only with their process."""
 
     async def check_thread(
         self,

@@ -191,7 +191,7 @@ def test_rules_that_decline(repository: Repository, tmp_path: Path) -> None:
 ONE = ThreadNumber(1)
 
 
-async def test_the_journal_of_another_look_needs_no_process_of_git(
+async def test_the_journal_of_another_check_needs_no_process_of_git(
     refs_on: Callable[[str], ThreadRefs], clock: Clock, tmp_path: Path
 ) -> None:
     """A thread that did not move is read from memory, even without the scratch repository."""

@@ -181,7 +181,7 @@ def test_missing_blob(refs_on: Callable[[str], ThreadRefs]) -> None:
 
 
 def test_scratch_is_gone(refs_on: Callable[[str], ThreadRefs], tmp_path: Path) -> None:
-    """A reader whose scratch repository was deleted is told once, and reads after its next look."""
+    """A reader whose scratch repository was deleted is told once, and reads after its next check."""
     refs_on("a").commit(ONE, adding(a=b"1"), "first")
     refs = refs_on("b")
     tip = refs.read_tip(ONE)
@@ -192,7 +192,7 @@ def test_scratch_is_gone(refs_on: Callable[[str], ThreadRefs], tmp_path: Path) -
 
 
 def test_scratch_of_a_writer_is_gone(refs_on: Callable[[str], ThreadRefs], tmp_path: Path) -> None:
-    """A writer whose scratch repository was deleted is told once, and writes after its next look."""
+    """A writer whose scratch repository was deleted is told once, and writes after its next check."""
     refs = refs_on("a")
     refs.commit(ONE, adding(a=b"1"), "first")
     shutil.rmtree(tmp_path / "a")

@@ -122,7 +122,7 @@ class World:
         return RecordingJournal(self.journal, place(number), self.recorder)
 
     async def append(self, number: int, entries: Sequence[Entry]) -> None:
-        """Append as a look of this process does."""
+        """Append as a check of this process does."""
         recorded = self.recorded(number)
         at = len(await recorded.cached_entries(number))  # type: ignore[arg-type]
         await recorded.append(number, at, [(each.kind, each.body) for each in entries])  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
-"""A service as a process of its own, for tests that kill it: process.py FOLDER HOW-A-LOOK-GOES [CUT-SECONDS]
+"""A service as a process of its own, for tests that kill it: process.py FOLDER HOW-A-CHECK-GOES [CUT-SECONDS]
 
-Tells the port, then one line for each look that begins, ends or is cancelled. A look goes on for ever (`hangs`), ends
+Tells the port, then one line for each check that begins, ends or is cancelled. A check goes on for ever (`hangs`), ends
 at once (`ends`), or waits in a thread, where no cancelling reaches it (`stuck`).
 """
 

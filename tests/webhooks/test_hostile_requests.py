@@ -212,7 +212,7 @@ def send(base: str, n: int, event: str, body: bytes) -> int:
 
 
 def check_mutations(base: str, folder: Path, count: int) -> None:
-    """Send mutations of every body in turn. The inbox is emptied now and then, as looks would do."""
+    """Send mutations of every body in turn. The inbox is emptied now and then, as checks would do."""
     chance, known = random.Random(1), bodies()
     for n in range(count):
         event, body = known[n % len(known)]

@@ -162,16 +162,16 @@ class Ground:
         await process.read()
         return process
 
-    async def look(self) -> ThreadState:
-        """Look at the thread in a new process, a second after all that happened before."""
+    async def check(self) -> ThreadState:
+        """Check the thread in a new process, a second after all that happened before."""
         self.clock.seconds += 1
         try:
             return await self.life.live(engine.check_thread(self.process()))
         finally:
             self.clock.seconds += 1
 
-    async def listen(self, who: Actor, text: str) -> ThreadState:
-        """Have somebody say something, which another process hears while a look goes on."""
+    async def read_comment(self, who: Actor, text: str) -> ThreadState:
+        """Have somebody say something, which another process reads while a check goes on."""
         self.clock.seconds += 1
         self.thread.say(who, text)
         return await engine.read_comments(self.process())
@@ -182,16 +182,16 @@ class Ground:
     async def planned(self, text: str = "Do it.") -> ThreadState:
         """Have a plan shown for a request of somebody who may ask."""
         self.thread.say(WILL, text)
-        return await self.look()
+        return await self.check()
 
     async def approved(self) -> None:
-        """Have a plan shown and approved; the next look carries it out."""
+        """Have a plan shown and approved; the next check carries it out."""
         await self.planned()
         self.thread.decide(MAYA)
 
     async def published(self) -> ThreadState:
         await self.approved()
-        return await self.look()
+        return await self.check()
 
     @property
     def told(self) -> list[str]:

@@ -28,7 +28,7 @@ async def test_a_waiting_plan_asks_and_writes_nothing_however_often_it_is_checke
     await ground.planned()
     ground.life.begin()
     for _ in range(3):
-        assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+        assert (await ground.check()).stage is Stage.AWAITING_APPROVAL
     assert ground.life.writes == []
     assert len(ground.model.requests) == 1
 
@@ -38,11 +38,11 @@ async def test_high_risk_needs_two_approvals_and_says_so_once() -> None:
     ground = Ground(lambda request: plan_and_work(request) if is_working(request) else submit(scope=["Makefile"]))
     await ground.approved()
     for _ in range(2):
-        assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+        assert (await ground.check()).stage is Stage.AWAITING_APPROVAL
     assert len(ground.thread.texts("explanation")) == 1
     ground.thread.decide(ADA)
     assert "approved" not in await ground.kinds()
-    await ground.look()
+    await ground.check()
     assert (await ground.state()).approval.current.by == ("maya", "ada")
 
 
@@ -52,7 +52,7 @@ async def test_an_approval_that_does_not_count_is_explained_once() -> None:
     await ground.planned()
     ground.thread.decide(WILL, role=Role.WRITE)
     for _ in range(3):
-        assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+        assert (await ground.check()).stage is Stage.AWAITING_APPROVAL
     (why,) = ground.thread.texts("explanation")
     assert why.startswith("`@will`: their role in this repository is too low to approve; ")
     assert ground.thread.times.count(("explanation", 1)) == 1
@@ -64,10 +64,10 @@ async def test_an_approval_counts_only_once_all_that_decides_is_known() -> None:
     await ground.approved()
     ground.thread.complete = False
     with pytest.raises(Transient):
-        await ground.look()
+        await ground.check()
     assert (await ground.state()).stage is Stage.AWAITING_APPROVAL
     ground.thread.complete = True
-    assert (await ground.look()).stage is Stage.IN_REVIEW
+    assert (await ground.check()).stage is Stage.IN_REVIEW
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ async def test_the_end_of_a_plan_is_told_once_and_is_final(happens: object, stag
     await ground.planned()
     assert callable(happens)
     happens(ground)
-    assert (await ground.look()).stage is stage
+    assert (await ground.check()).stage is stage
     ground.thread.decide(MAYA)
-    assert (await ground.look()).stage is stage
+    assert (await ground.check()).stage is stage
     assert [text[: len(said)] for text in ground.told] == [said]
     assert ground.workspace.pushed == []
 
@@ -101,10 +101,10 @@ async def test_approval_withdrawn_before_the_work_makes_the_plan_wait_again() ->
     await ground.approved()
     ground.life.begin(1)  # the approval is journaled, and its process dies
     with pytest.raises(Death):
-        await ground.look()
+        await ground.check()
     ground.life.begin()
     ground.thread.opinions.clear()
-    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert (await ground.check()).stage is Stage.AWAITING_APPROVAL
     assert "the approval was withdrawn" in ground.told[-1]
     assert ground.workspace.pushed == []
 
@@ -115,10 +115,10 @@ async def test_only_approvers_permit_a_call_of_approved_work() -> None:
     await ground.published()
     assert (await ground.state()).stage is Stage.ASKED
     ground.thread.answer(WILL, "allow", role=Role.WRITE)
-    assert (await ground.look()).stage is Stage.ASKED
+    assert (await ground.check()).stage is Stage.ASKED
     ground.clock.seconds += 1
     ground.thread.answer(MAYA, "allow")
-    await ground.look()
+    await ground.check()
     assert len(ground.workspace.pushed) == 1
     assert "answered" in ground.thread.superseded.values()
 
@@ -128,7 +128,7 @@ async def test_a_rejection_ends_the_wait_for_a_permission() -> None:
     ground = Ground(ask_permission)
     await ground.published()
     ground.thread.decide(MAYA, Opinion.REJECT)
-    assert (await ground.look()).stage is Stage.STOPPED
+    assert (await ground.check()).stage is Stage.STOPPED
     assert ground.told[0].startswith("Stopped by maya.")
     assert ground.workspace.pushed == []
 
@@ -140,5 +140,5 @@ async def test_a_question_expires_and_ends_with_its_thread() -> None:
         await ground.published()
         ground.clock.seconds += seconds
         ground.thread.closed_at = ground.clock.now() if closes else None
-        assert (await ground.look()).stage is stage
+        assert (await ground.check()).stage is stage
         assert len(ground.told) == 1

@@ -1,4 +1,4 @@
-"""Every verb dies before every write: whoever looks next ends the story as if nobody had died (E1, E3, PR2).
+"""Every verb dies before every write: whoever checks next ends the story as if nobody had died (E1, E3, PR2).
 
 A story is what people do, one step after each time that the thread rests. A write is whatever outlives a process: an
 entry, a post, a file, a push, a pull request. A process dies before one of them, so that all before it count, and
@@ -36,8 +36,8 @@ from tests.workflow.ground import (
 )
 from tests.workflow.memory_ports import PRICE_USD, Death, MortalTranscripts
 
-LOOKS: Final = 20
-"""Looks within which a story ends, however often its processes die."""
+CHECKS: Final = 20
+"""Checks within which a story ends, however often its processes die."""
 SEEDS: Final = tuple(
     pytest.param(seed, marks=pytest.mark.long if seed < 4 else pytest.mark.soak) for seed in range(1, 20)
 )
@@ -137,9 +137,9 @@ async def live(story: Story, deaths: Sequence[int] = ()) -> Ground:
     del left[:1]
     for step in story.steps:
         step(ground)
-        for _ in range(LOOKS):
+        for _ in range(CHECKS):
             try:
-                await ground.look()
+                await ground.check()
                 break
             except Death:
                 ground.life.begin(*left[:1])
@@ -187,7 +187,7 @@ async def test_one_death_before_any_write_changes_nothing_that_people_see(name: 
         assert _asked(ground) == _asked(whole), died_before
         assert _tokens_fit_cost(ended), died_before
         ground.life.begin()
-        await ground.look()
+        await ground.check()
         assert ground.life.writes == [], died_before
     await die_again_and_again(story, random.Random(name), whole)
 
@@ -202,5 +202,5 @@ async def test_lives_of_a_few_writes_end_every_story_as_one_life_does(seed: int)
 
 async def die_again_and_again(story: Story, chance: random.Random, whole: Ground) -> None:
     """Live a story in lives of a few writes each, and hold that it ends as the one without a death."""
-    deaths = [chance.randrange(4) for _ in range(LOOKS - 5)]
+    deaths = [chance.randrange(4) for _ in range(CHECKS - 5)]
     assert _outcome(await live(story, deaths)) == _outcome(whole), deaths

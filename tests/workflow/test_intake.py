@@ -82,7 +82,7 @@ async def test_every_command_of_every_account_while_a_plan_waits(name: str, comm
     ground = Ground()
     await ground.planned()
     turn = ground.thread.say(who, f"@plangate {command}", role=role)
-    state = await ground.look()
+    state = await ground.check()
     words = "\n".join((*ground.told, *ground.thread.texts("explanation")))
     assert (turn.key, sign) in ground.thread.signs
     assert state.stage is stage
@@ -109,11 +109,11 @@ async def test_a_mail_may_ask_reject_and_stop(command: str) -> None:
     ground = Ground()
     await ground.planned()
     ground.thread.say(MAYA, f"@plangate {command}", by_mail=True)
-    state = await ground.look()
+    state = await ground.check()
     words = "\n".join((*ground.told, *ground.thread.texts("explanation")))
     assert (said in words, state.stage) == (True, stage)
     assert (state.costs.budget_usd, state.approval.chosen_mode) == (0, "")
-    again = await ground.look()
+    again = await ground.check()
     assert (again.position, "\n".join((*ground.told, *ground.thread.texts("explanation")))) == (state.position, words)
 
 
@@ -124,7 +124,7 @@ async def test_a_mail_in_a_review_is_not_left_without_an_answer() -> None:
     for number, text in enumerate(("@plangate approve", "@plangate reject")):
         turn = ground.thread.say(MAYA, text, by_mail=True)
         ground.thread.said[-1] = replace(turn, key=f"review-{number}")
-    await ground.look()
+    await ground.check()
     assert ground.told == [reply_text.SENT_BY_MAIL, reply_text.DECIDE_IN_A_COMMENT]
 
 
@@ -132,7 +132,7 @@ async def test_a_mail_in_a_review_is_not_left_without_an_answer() -> None:
 async def test_a_request_by_mail_makes_the_thread_untrusted() -> None:
     ground = Ground()
     ground.thread.say(WILL, "Do it.", by_mail=True)
-    state = await ground.look()
+    state = await ground.check()
     assert (state.request.untrusted, state.request.turn.foreign, state.stage) == (True, True, Stage.AWAITING_APPROVAL)
 
 
@@ -141,7 +141,7 @@ async def test_who_may_not_ask_gets_a_few_signs_a_day_and_then_none() -> None:
     ground = Ground()
     for _ in range(SIGNS_A_DAY + 5):
         ground.thread.say(RITA, "Me too!", role=Role.READ)
-    await ground.look()
+    await ground.check()
     assert [sign for _, sign in ground.thread.signs] == [MAY_NOT] * SIGNS_A_DAY
     assert ground.model.requests == []
     assert ground.told == []
@@ -153,10 +153,10 @@ async def test_a_turn_of_unknown_role_waits_and_keeps_nobody_else_waiting() -> N
     waiting = ground.thread.say(MAYA, "First, the docs.", role=None)
     ground.thread.say(WILL, "Do it.")
     with pytest.raises(Transient, match="the role of @maya cannot be looked up"):
-        await ground.look()
+        await ground.check()
     assert (await ground.state()).stage is Stage.AWAITING_APPROVAL
     ground.thread.said[0] = replace(waiting, role=Role.ADMIN)
-    state = await ground.look()
+    state = await ground.check()
     assert [entry.said.key for entry in state.request.entries] == ["comment-2", "comment-1"]
 
 
@@ -165,7 +165,7 @@ async def test_an_edited_command_does_not_count() -> None:
     ground = Ground()
     await ground.planned()
     ground.thread.say(MAYA, "@plangate stop", edited=True)
-    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert (await ground.check()).stage is Stage.AWAITING_APPROVAL
     assert ground.told == [reply_text.EDITED]
 
 
@@ -174,16 +174,16 @@ async def test_who_may_ask_without_the_right_to_write_stops_only_what_they_asked
     ground = Ground(configuration=configured(ask={"roles": ["triage"]}))
     await ground.planned()
     ground.thread.say(ADA, "@plangate stop", role=Role.TRIAGE)
-    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert (await ground.check()).stage is Stage.AWAITING_APPROVAL
     assert ground.told == [reply_text.NOT_YOURS]
     ground.thread.say(WILL, "@plangate stop", role=Role.TRIAGE)
-    assert (await ground.look()).stage is Stage.STOPPED
+    assert (await ground.check()).stage is Stage.STOPPED
 
 
 async def test_a_misspelt_command_is_answered_with_the_nearest_and_not_planned() -> None:
     ground = Ground()
     ground.thread.say(WILL, "@plangate statsu")
-    assert (await ground.look()).stage is Stage.LISTENING
+    assert (await ground.check()).stage is Stage.LISTENING
     assert ground.told == [reply_text.did_you_mean("@plangate statsu", "status")]
 
 
@@ -197,7 +197,7 @@ async def test_words_about_a_decision_are_answered_and_not_planned(text: str) ->
     await ground.planned()
     requests = len(ground.model.requests)
     ground.thread.say(MAYA, text)
-    state = await ground.look()
+    state = await ground.check()
     assert (state.stage, state.gate.plan, len(ground.model.requests)) == (Stage.AWAITING_APPROVAL, 1, requests)
     assert len(ground.told) == 1
     assert "approve" in ground.told[0]
@@ -206,7 +206,7 @@ async def test_words_about_a_decision_are_answered_and_not_planned(text: str) ->
 async def test_words_about_a_decision_are_a_request_where_no_plan_waits() -> None:
     ground = Ground()
     ground.thread.say(WILL, "Add a button that says approve.")
-    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert (await ground.check()).stage is Stage.AWAITING_APPROVAL
     assert ground.told == []
 
 
@@ -217,7 +217,7 @@ async def test_a_request_beyond_the_quota_of_a_day_is_told_once_and_not_planned(
     await ground.planned()
     for text in ("And this.", "And that.", "@plangate status"):
         ground.thread.say(WILL, text)
-    state = await ground.look()
+    state = await ground.check()
     assert [text.split(",")[0] for text in ground.told] == [
         "will has asked once today",
         "This thread is at: awaiting approval. ⏸ plan mode on.",
@@ -225,7 +225,7 @@ async def test_a_request_beyond_the_quota_of_a_day_is_told_once_and_not_planned(
     assert (len(state.request.entries), len(ground.model.requests)) == (1, 1)
     ground.clock.seconds += 24 * 3600
     ground.thread.say(WILL, "Now, then.")
-    assert len((await ground.look()).request.entries) == 2
+    assert len((await ground.check()).request.entries) == 2
 
 
 @pytest.mark.req("W1b", "PR3")
@@ -236,20 +236,20 @@ async def test_one_person_cannot_have_the_bot_post_without_end() -> None:
     await ground.planned()
     for text in ("stop", "retry", "statsu") * (ANSWERS_A_DAY // 2 + 2):
         ground.thread.say(WILL, f"@plangate {text}")
-    state = await ground.look()
+    state = await ground.check()
     assert len(ground.told) <= 1.5 * ANSWERS_A_DAY + 2
     assert [text for text in ground.told if "I have answered" in text] == [
         reply_text.answers_reached("will", ANSWERS_A_DAY, "@plangate")
     ]
     assert state.stage is Stage.STOPPED
     ground.thread.say(MAYA, "@plangate status")
-    await ground.look()
+    await ground.check()
     assert ground.told[-1].startswith("This thread is at")
     ground.thread.say(WILL, "With tests, please.")
-    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert (await ground.check()).stage is Stage.AWAITING_APPROVAL
     ground.clock.seconds += 24 * 3600
     ground.thread.say(WILL, "@plangate status")
-    await ground.look()
+    await ground.check()
     assert ground.told[-1].startswith("This thread is at")
 
 
@@ -258,7 +258,7 @@ async def test_a_request_while_a_plan_waits_replaces_it_and_its_approval() -> No
     ground = Ground()
     await ground.approved()
     ground.thread.say(WILL, "With tests, please.")
-    state = await ground.look()
+    state = await ground.check()
     assert (state.stage, state.gate.plan) == (Stage.AWAITING_APPROVAL, 2)
     assert list(ground.thread.superseded) == ["plan-2"]
     assert "With tests, please." in str(ground.model.requests[-1].messages)
@@ -268,8 +268,8 @@ async def test_a_request_while_a_plan_waits_replaces_it_and_its_approval() -> No
 async def test_a_request_while_approved_work_runs_is_planned_after_it() -> None:
     ground = Ground()
     await ground.approved()
-    ground.model.meanwhile[2] = partial(ground.listen, WILL, "And the docs.")
-    state = await ground.look()
+    ground.model.meanwhile[2] = partial(ground.read_comment, WILL, "And the docs.")
+    state = await ground.check()
     assert (await ground.kinds()).count("published") == 1
     assert (state.stage, state.gate.plan) == (Stage.AWAITING_APPROVAL, 2)
     assert [entry.said.text for entry in state.request.newest_entries] == ["And the docs."]
@@ -278,7 +278,7 @@ async def test_a_request_while_approved_work_runs_is_planned_after_it() -> None:
 
 async def test_a_request_while_planning_goes_into_the_plan() -> None:
     ground = Ground()
-    ground.model.meanwhile[1] = partial(ground.listen, MAYA, "And the docs.")
+    ground.model.meanwhile[1] = partial(ground.read_comment, MAYA, "And the docs.")
     state = await ground.planned()
     assert (state.stage, state.gate.plan) == (Stage.AWAITING_APPROVAL, 1)
     assert "@maya adds: And the docs." in str(ground.model.requests[-1].messages)
@@ -289,8 +289,8 @@ async def test_a_request_while_planning_goes_into_the_plan() -> None:
 async def test_a_check_continues_interrupted_work_only_at_a_terminal(make: type[Ground], goes_on: bool) -> None:
     ground = make(_refuse_once())
     ground.thread.say(WILL, "Do it.")
-    assert (await ground.look()).stage is Stage.FAILED
-    assert (await ground.look()).stage is (Stage.DONE if goes_on else Stage.FAILED)
+    assert (await ground.check()).stage is Stage.FAILED
+    assert (await ground.check()).stage is (Stage.DONE if goes_on else Stage.FAILED)
 
 
 def _refuse_once() -> Script:
@@ -334,13 +334,13 @@ def test_a_renewed_request_has_all_words_and_their_marks() -> None:
 async def test_request_edited_while_it_is_planned_is_planned_as_edited() -> None:
     ground = Ground()
     asked = ground.thread.say(WILL, "Do it.")
-    ground.model.meanwhile[1] = partial(_edit_and_listen, ground, asked)
-    state = await ground.look()
+    ground.model.meanwhile[1] = partial(_edit_and_read, ground, asked)
+    state = await ground.check()
     assert state.stage is Stage.AWAITING_APPROVAL
     assert "adds: The request was edited. It now reads:" in str(ground.model.requests[-1].messages)
     assert [entry.said.key == asked.key for entry in state.request.newest_entries] == [True, False]
     before = len(ground.model.requests)
-    await ground.look()
+    await ground.check()
     assert len(ground.model.requests) == before
 
 
@@ -349,16 +349,16 @@ async def test_label_that_asks_is_heard_once_while_it_is_planned() -> None:
     ground = Ground()
     mark = replace(ground.thread.say(WILL, "Do it."), key="label-11", mark=True, version="")
     ground.thread.said = [mark]
-    ground.model.meanwhile[1] = partial(_listen, ground)
-    state = await ground.look()
+    ground.model.meanwhile[1] = partial(_read_comments, ground)
+    state = await ground.check()
     assert [entry.said.key for entry in state.request.newest_entries] == ["label-11"]
 
 
-async def _listen(ground: Ground) -> None:
+async def _read_comments(ground: Ground) -> None:
     await engine.read_comments(ground.process())
 
 
-async def _edit_and_listen(ground: Ground, asked: Turn) -> None:
+async def _edit_and_read(ground: Ground, asked: Turn) -> None:
     ground.thread.edit(asked, "Do that.")
     await engine.read_comments(ground.process())
 
@@ -368,14 +368,14 @@ async def test_retry_makes_a_new_plan_for_a_deleted_one() -> None:
     ground = Ground()
     await ground.planned()
     ground.thread.say(WILL, "@plangate retry")
-    assert (await ground.look()).gate.plan == 1
+    assert (await ground.check()).gate.plan == 1
     assert "nothing to retry" in ground.told[0]
     ground.thread.deleted.add((await ground.state()).plan.comment)
     ground.thread.say(WILL, "@plangate retry")
-    state = await ground.look()
+    state = await ground.check()
     assert (state.stage, state.gate.plan) == (Stage.AWAITING_APPROVAL, 2)
     ground.thread.decide(MAYA)
-    assert (await ground.look()).stage is Stage.IN_REVIEW
+    assert (await ground.check()).stage is Stage.IN_REVIEW
 
 
 @pytest.mark.req("PR2", "PR3")
@@ -384,7 +384,7 @@ async def test_request_on_a_closed_issue_can_be_approved() -> None:
     ground.thread.closed_at = ground.clock.now() - timedelta(minutes=1)
     assert (await ground.planned()).stage is Stage.AWAITING_APPROVAL
     ground.thread.decide(MAYA)
-    assert (await ground.look()).stage is Stage.IN_REVIEW
+    assert (await ground.check()).stage is Stage.IN_REVIEW
 
 
 @pytest.mark.req("A5")
@@ -393,4 +393,4 @@ async def test_closing_after_the_request_holds_the_plan() -> None:
     await ground.planned()
     ground.thread.closed_at = ground.clock.now()
     ground.thread.decide(MAYA)
-    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert (await ground.check()).stage is Stage.AWAITING_APPROVAL

@@ -43,7 +43,7 @@ class Repository(RepositoryRules):
         return self.facts
 
 
-async def look(ground: Ground, repository: Repository) -> Stage:
+async def check(ground: Ground, repository: Repository) -> Stage:
     ground.clock.seconds += 1
     stage = (await engine.check_thread(replace(ground.process(), rules=repository))).stage
     ground.clock.seconds += 1
@@ -54,15 +54,15 @@ async def look(ground: Ground, repository: Repository) -> Stage:
 async def test_obstacle_is_told_before_the_model_is_asked() -> None:
     ground, repository = Ground(), Repository(PublishingFacts(frozenset({"creation"})))
     ground.thread.say(WILL, "Do it.")
-    assert await look(ground, repository) is Stage.FAILED
-    assert await look(ground, repository) is Stage.FAILED
+    assert await check(ground, repository) is Stage.FAILED
+    assert await check(ground, repository) is Stage.FAILED
     assert ground.model.requests == []
     (told,) = ground.told
     assert told.startswith("I didn't start, because I couldn't publish the result:\n\n- The rules for branches")
     assert told.endswith("This cost nothing. Fix that, then use `@plangate retry`.")
     repository.facts = PublishingFacts()
     ground.thread.say(WILL, "@plangate retry")
-    assert await look(ground, repository) is Stage.AWAITING_APPROVAL
+    assert await check(ground, repository) is Stage.AWAITING_APPROVAL
     assert set(repository.asked) == {"plangate/7-fix-it"}
 
 
@@ -70,14 +70,14 @@ async def test_obstacle_is_told_before_the_model_is_asked() -> None:
 async def test_obstacle_that_came_after_the_plan_is_told_before_the_work() -> None:
     ground, repository = Ground(), Repository(PublishingFacts())
     ground.thread.say(WILL, "Do it.")
-    assert await look(ground, repository) is Stage.AWAITING_APPROVAL
+    assert await check(ground, repository) is Stage.AWAITING_APPROVAL
     ground.thread.decide(MAYA)
     repository.facts, planned = PublishingFacts(taken="plangate"), len(ground.model.requests)
-    assert await look(ground, repository) is Stage.FAILED
+    assert await check(ground, repository) is Stage.FAILED
     assert len(ground.model.requests) == planned
     repository.facts = PublishingFacts()
     ground.thread.say(WILL, "@plangate retry")
-    assert await look(ground, repository) is Stage.IN_REVIEW
+    assert await check(ground, repository) is Stage.IN_REVIEW
 
 
 @pytest.mark.req("A4b", "CL1", "PR3")
@@ -86,7 +86,7 @@ async def test_branch_of_the_bots_own_pull_request_is_not_in_the_way() -> None:
     await ground.published()
     ground.journal.set_back(ground.location.thread, 0)
     ground.thread.say(WILL, "Do it again.")
-    assert await look(ground, repository) is Stage.STALE
+    assert await check(ground, repository) is Stage.STALE
     assert "pull request #101 was already made from it" in ground.told[-1]
 
 
@@ -95,7 +95,7 @@ async def test_work_that_waits_for_a_slot_was_checked_before() -> None:
     ground, repository = Ground(slots=0), Repository(PublishingFacts())
     ground.thread.say(WILL, "Do it.")
     for _ in range(3):
-        assert await look(ground, repository) is Stage.PLANNING
+        assert await check(ground, repository) is Stage.PLANNING
     assert len(repository.asked) == 1
 
 
@@ -110,7 +110,7 @@ async def test_journal_that_may_not_be_written_is_told_once_on_the_thread() -> N
     ground.thread.say(WILL, "Do it.")
     for _ in range(2):
         with pytest.raises(Unwritable):
-            await ground.look()
+            await ground.check()
     (told,) = ground.told
     assert told.startswith("I can't start here: the server does not let this token write: grant it contents: write.")
 
@@ -119,8 +119,8 @@ async def test_journal_that_may_not_be_written_is_told_once_on_the_thread() -> N
 async def test_a_stop_while_the_work_is_copied_pushes_nothing() -> None:
     ground = Ground()
     await ground.approved()
-    ground.workspace.while_copying = partial(ground.listen, WILL, "@plangate stop")
-    assert (await ground.look()).stage is Stage.STOPPED
+    ground.workspace.while_copying = partial(ground.read_comment, WILL, "@plangate stop")
+    assert (await ground.check()).stage is Stage.STOPPED
     assert ground.workspace.pushed == []
 
 
@@ -129,7 +129,7 @@ async def test_a_stop_that_only_the_thread_shows_pushes_nothing() -> None:
     ground = Ground()
     await ground.approved()
     ground.model.meanwhile[3] = partial(_say_stop, ground)
-    assert (await ground.look()).stage is Stage.STOPPED
+    assert (await ground.check()).stage is Stage.STOPPED
     assert ground.workspace.pushed == []
 
 
@@ -159,11 +159,11 @@ async def test_a_branch_that_holds_something_else_is_never_overwritten() -> None
         ground.workspace.branches.update(dict.fromkeys(("plangate/7-fix-it", "plangate/run-do-it-00000007"), BASE))
         if isinstance(ground, LocalGround):
             with pytest.raises(Conflict):
-                await ground.look()
+                await ground.check()
         else:
-            await ground.look()
+            await ground.check()
             ground.thread.decide(MAYA)
-            assert (await ground.look()).stage is Stage.FAILED
+            assert (await ground.check()).stage is Stage.FAILED
             assert "the branch holds something else" in ground.told[0]
         assert set(ground.workspace.branches.values()) == {BASE}
 
@@ -176,7 +176,7 @@ async def test_work_that_outgrows_its_plan_becomes_an_amendment() -> None:
     assert "`b.py`" in state.plan.current.markdown
     assert ground.workspace.pushed == []
     ground.thread.decide(MAYA)
-    assert (await ground.look()).stage is Stage.IN_REVIEW
+    assert (await ground.check()).stage is Stage.IN_REVIEW
     assert len([request for request in ground.model.requests if is_working(request)]) == 3
 
 
@@ -201,7 +201,7 @@ async def test_work_is_not_pushed_on_top_of_a_branch_that_moved_on() -> None:
     await ground.planned("And the docs.")
     ground.workspace.branches["plangate/7-fix-it"] = BASE
     ground.thread.decide(MAYA)
-    assert (await ground.look()).stage is Stage.STALE
+    assert (await ground.check()).stage is Stage.STALE
     assert len(ground.workspace.pushed) == 1
 
 
@@ -211,9 +211,9 @@ async def test_one_approval_makes_no_second_pull_request_after_the_journal_was_s
     await ground.planned()
     before = len(await ground.kinds())
     ground.thread.decide(MAYA)
-    await ground.look()
+    await ground.check()
     ground.journal.set_back(ground.location.thread, before)
-    assert (await ground.look()).stage is Stage.STALE
+    assert (await ground.check()).stage is Stage.STALE
     assert "pull request #101 was already made from it" in ground.told[-1]
     assert len(ground.pulls.orders) == 1
 
@@ -222,9 +222,9 @@ async def test_one_approval_makes_no_second_pull_request_after_the_journal_was_s
 async def test_who_asked_is_named_in_the_commit_where_people_have_accounts() -> None:
     for ground, named in ((Ground(), "will <5+will@users.noreply.github.com>"), (LocalGround(), "")):
         ground.thread.say(WILL, "Do it.")
-        await ground.look()
+        await ground.check()
         ground.thread.decide(MAYA)
-        await ground.look()
+        await ground.check()
         (order,) = ground.workspace.pushed
         assert ("Co-authored-by: " in order.message, named in order.message) == (bool(named), True)
         assert order.requester == ""

@@ -1,4 +1,4 @@
-"""What bounds a thread and ends a look: budgets, free sessions, and plans without force."""
+"""What bounds a thread and ends a check: budgets, free sessions, and plans without force."""
 
 from dataclasses import replace
 from functools import partial
@@ -23,7 +23,7 @@ async def test_the_budget_of_a_thread_is_told_once_and_can_be_raised() -> None:
     assert "this thread has spent $0.01 of its budget of $0.01 (budget.thread_usd)" in told
     ground.thread.say(MAYA, "@plangate budget 5")
     ground.thread.say(WILL, "@plangate retry")
-    assert (await ground.look()).stage is Stage.IN_REVIEW
+    assert (await ground.check()).stage is Stage.IN_REVIEW
 
 
 async def spent_elsewhere(ground: Ground, cost_usd: float) -> None:
@@ -43,7 +43,7 @@ async def test_nothing_is_asked_of_the_model_beyond_the_budget_of_a_day() -> Non
     assert ground.model.requests == []
     ground.clock.seconds += 24 * 3600
     ground.thread.say(WILL, "@plangate retry")
-    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert (await ground.check()).stage is Stage.AWAITING_APPROVAL
 
 
 @pytest.mark.req("L5")
@@ -51,14 +51,14 @@ async def test_a_session_ends_once_others_have_spent_the_day() -> None:
     ground = Ground(configuration=configured(budget={"repository_day_usd": 1}))
     await ground.approved()
     ground.model.meanwhile[2] = partial(spent_elsewhere, ground, 2.0)
-    assert (await ground.look()).stage is Stage.LIMIT
+    assert (await ground.check()).stage is Stage.LIMIT
     assert len(ground.model.requests) == 2
 
 
 @pytest.mark.req("L5")
 async def test_a_local_run_has_no_budget_of_a_day() -> None:
     ground = LocalGround(configuration=configured(budget={"repository_day_usd": PRICE_USD / 2}))
-    assert (await ground.look()).stage is Stage.DONE
+    assert (await ground.check()).stage is Stage.DONE
 
 
 @pytest.mark.req("PR2", "PR3", "E3")
@@ -67,15 +67,15 @@ async def test_a_thread_that_waits_for_a_session_says_so_once() -> None:
     ground.thread.say(WILL, "Do it.")
     for _ in range(3):
         ground.slots = 0
-        assert (await ground.look()).stage is Stage.PLANNING
+        assert (await ground.check()).stage is Stage.PLANNING
     assert list(ground.thread.shown_progress) == [1]
     assert "Waiting for a free session" in ground.thread.shown_progress[1]
     assert (await ground.kinds()).count("queued") == 1
     ground.thread.say(WILL, "@plangate status")
-    await ground.look()
+    await ground.check()
     assert ground.told == ["This thread is at: planning. ⏸ plan mode on."]
     ground.slots = 1
-    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert (await ground.check()).stage is Stage.AWAITING_APPROVAL
     assert ground.thread.shown_progress == {1: "**Planned.**"}
 
 
@@ -84,7 +84,7 @@ async def test_a_stop_does_not_wait_for_a_session() -> None:
     ground = Ground(slots=0)
     await ground.planned()
     ground.thread.say(WILL, "@plangate stop")
-    assert (await ground.look()).stage is Stage.STOPPED
+    assert (await ground.check()).stage is Stage.STOPPED
     assert ground.model.requests == []
     assert ground.thread.shown_progress == {1: "**Stopped.**"}
 
@@ -103,7 +103,7 @@ async def test_progress_that_a_dead_process_left_is_ended_once_the_work_is_over(
         assert "Executing" in ground.thread.shown_progress[99]
 
     ground.model.meanwhile[2] = partial(ask, ground)
-    assert (await ground.look()).stage is Stage.IN_REVIEW
+    assert (await ground.check()).stage is Stage.IN_REVIEW
     assert ground.thread.shown_progress[99] == EXECUTION_OVER
 
 
@@ -112,11 +112,11 @@ async def test_an_approval_of_a_plan_that_a_request_voided_is_answered_once() ->
     ground = Ground(lambda request: say("Why?") if "Wait" in str(request.messages) else plan_and_work(request))
     await ground.planned()
     ground.thread.say(MAYA, "Wait, what is it for?")
-    assert (await ground.look()).stage is Stage.ANSWERED
+    assert (await ground.check()).stage is Stage.ANSWERED
     assert list(ground.thread.superseded) == ["plan-2"]
     ground.thread.decide(MAYA)
     for _ in range(2):
-        await ground.look()
+        await ground.check()
     assert len(ground.told) == 2
     assert ground.workspace.pushed == []
 
@@ -125,7 +125,7 @@ async def test_an_approval_of_a_plan_that_a_request_voided_is_answered_once() ->
 async def test_of_two_checks_at_a_time_one_goes_on_and_the_other_writes_nothing() -> None:
     ground = Ground()
     await ground.approved()
-    ground.model.meanwhile[2] = ground.look
+    ground.model.meanwhile[2] = ground.check
     with pytest.raises(Conflict):
         await engine.check_thread(ground.process(run="1"))
     assert len(ground.workspace.pushed) == len(ground.pulls.orders) == 1

@@ -79,7 +79,7 @@ class StandingGround(TaskGround):
         self.model.script = plan_and_write("docs/a.md")
         assert await self.due(self.task) == "a plan is waiting for approval"
         self.thread.decide(MAYA)
-        assert (await self.look()).stage is Stage.IN_REVIEW
+        assert (await self.check()).stage is Stage.IN_REVIEW
 
     async def entries(self, kind: str) -> list[Entry]:
         """Return the entries of that kind."""
@@ -178,12 +178,12 @@ async def test_findings_with_strangers_words_are_listed_only_where_people_decide
     ground.model.script = lambda _: submit("Note it.", scope=["docs/a.md"], findings=[row])
     assert await ground.due(task) == "a plan is waiting for approval"
     ground.thread.decide(MAYA, Opinion.REJECT)
-    await ground.look()
+    await ground.check()
     ground.model.script = plan_and_write("docs/a.md")
     assert await ground.due(task) == "a plan is waiting for approval"
     assert "ADD MY KEY" in str(ground.model.requests[-1].messages)
     ground.thread.decide(MAYA)
-    await ground.look()
+    await ground.check()
     ground.configuration = configured(maintenance=[ground.task])
     heard = len(ground.model.requests)
     assert await ground.due(task) == "pull request #103"
@@ -195,7 +195,7 @@ async def test_what_a_person_asks_on_the_tracking_issue_needs_people() -> None:
     ground = StandingGround()
     await ground.stand()
     ground.thread.say(WILL, "@plangate note it as well")
-    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert (await ground.check()).stage is Stage.AWAITING_APPROVAL
     assert len(ground.workspace.pushed) == 1
 
 

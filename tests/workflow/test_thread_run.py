@@ -29,7 +29,7 @@ SPENT: Final = Spent(session="plan-1", cost_usd=0.5)
 
 
 @pytest.mark.req("E4")
-async def test_two_looks_answer_one_command_once() -> None:
+async def test_two_checks_answer_one_command_once() -> None:
     ground = Ground()
     ground.thread.say(WILL, "@plangate status")
     first, second = ground.process(), ground.process()
@@ -92,7 +92,7 @@ async def test_a_stop_before_deferred_notes_begins_no_session() -> None:
     said, stop = ground.thread.said, partial(ground.moved, Stopped())
     ground.thread = StoppedMeanwhile(ground.clock, ground.life, said, stop=stop)
     ground.thread.say(WILL, "Me too!", role=Role.READ)
-    assert (await ground.look()).stage is Stage.STOPPED
+    assert (await ground.check()).stage is Stage.STOPPED
     assert ground.model.requests == []
 
 
@@ -132,12 +132,12 @@ async def test_a_journal_that_was_set_back_is_not_continued_by_mail() -> None:
     await ground.planned()
     ground.thread.newest = 7
     with pytest.raises(Unreadable):
-        await ground.look()
+        await ground.check()
     ground.thread.say(MAYA, "@plangate retry", by_mail=True)
     with pytest.raises(Unreadable):
-        await ground.look()
+        await ground.check()
     ground.thread.say(MAYA, "@plangate retry")
-    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert (await ground.check()).stage is Stage.AWAITING_APPROVAL
 
 
 @pytest.mark.req("A4b", "PR3")
@@ -149,12 +149,12 @@ async def test_a_journal_that_was_set_back_waits_for_an_approver_and_plans_anew(
     for _ in range(2):
         ground.thread.say(MAYA, "@plangate status")
         with pytest.raises(Refused, match="reset or deleted"):
-            await ground.look()
+            await ground.check()
     (warning,) = ground.thread.texts("warning")
     assert "is older than my comments here" in warning
     ground.clock.seconds += 1
     ground.thread.say(MAYA, "@plangate retry")
-    state = await ground.look()
+    state = await ground.check()
     assert (state.stage, state.work.branch_suffix) == (Stage.AWAITING_APPROVAL, 77)
     assert len(ground.workspace.pushed) == 1
 

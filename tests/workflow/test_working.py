@@ -64,7 +64,7 @@ async def test_a_refusal_is_told_on_a_thread_and_raised_at_a_terminal() -> None:
     terminal = LocalGround(_submit_workflow, conditions=conditions)
     assert (await thread.planned()).stage is Stage.FAILED
     with pytest.raises(Refused, match="which this bot can't push"):
-        await terminal.look()
+        await terminal.check()
     assert await terminal.kinds() == ["requested"]
 
 
@@ -77,7 +77,7 @@ async def test_a_closed_thread_is_not_planned() -> None:
     await ground.moved(ground.requested())
     ground.clock.seconds += 1
     ground.thread.closed_at = ground.clock.now()
-    assert (await ground.look()).stage is Stage.STOPPED
+    assert (await ground.check()).stage is Stage.STOPPED
     assert ground.model.requests == []
 
 
@@ -86,7 +86,7 @@ async def test_a_revision_builds_on_the_plan() -> None:
     ground = Ground(lambda request: submit("Do it." if "Shorter." not in str(request.messages) else "Do less."))
     await ground.planned()
     ground.thread.say(MAYA, "@plangate revise Shorter.")
-    state = await ground.look()
+    state = await ground.check()
     asked = "".join(str(block.get("text")) for block in ground.model.requests[-1].messages[0]["content"])
     assert "The last plan for this thread was:\n\nDo it." in asked
     assert state.plan.current.changed
@@ -97,9 +97,9 @@ async def test_a_revision_builds_on_the_plan() -> None:
 async def test_approved_work_knows_the_plan_and_nothing_of_its_planner() -> None:
     for ground, sessions in ((Ground(_thinking), 2), (LocalGround(_thinking), 1)):
         ground.thread.say(WILL, "Do it.")
-        await ground.look()
+        await ground.check()
         ground.thread.decide(MAYA)
-        await ground.look()
+        await ground.check()
         first, last = ground.model.requests[0].messages, ground.model.requests[-1].messages
         assert (first[0] != last[0]) is (sessions == 2)
         assert ("SECRET THOUGHT" in str(last)) is (sessions == 1)
@@ -115,7 +115,7 @@ async def test_a_stop_while_the_model_works_publishes_nothing_and_tells_what_the
     ground = Ground(conditions=WorkConditions(watch_seconds=1))
     await ground.approved()
     ground.model.meanwhile[3] = partial(_stop_and_wait, ground)
-    state = await ground.look()
+    state = await ground.check()
     assert state.stage is Stage.STOPPED
     assert ground.workspace.pushed == []
     (told,) = ground.told
@@ -124,7 +124,7 @@ async def test_a_stop_while_the_model_works_publishes_nothing_and_tells_what_the
 
 
 async def _stop_and_wait(ground: Ground) -> None:
-    await ground.listen(WILL, "@plangate stop")
+    await ground.read_comment(WILL, "@plangate stop")
     await asyncio.Event().wait()
 
 
@@ -164,14 +164,14 @@ async def test_approval_withdrawn_during_the_set_up_starts_no_session() -> None:
     ground = Ground(plan_with_check)
     ground.workspace.commands["check"] = withdraw
     await ground.approved()
-    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert (await ground.check()).stage is Stage.AWAITING_APPROVAL
     assert not any(map(is_working, ground.model.requests))
     assert "the approval was withdrawn" in ground.told[0]
 
 
 async def _finish(ground: Ground) -> None:
     """Have somebody say it while the model answers, and wait until the session has heard it."""
-    await ground.listen(WILL, "@plangate finish")
+    await ground.read_comment(WILL, "@plangate finish")
     for _ in range(50):
         await asyncio.sleep(0)
 
@@ -197,7 +197,7 @@ async def test_work_that_is_told_to_finish_is_published_with_its_summary() -> No
     ground = Ground(_obedient, conditions=WorkConditions(watch_seconds=1))
     await ground.approved()
     ground.model.meanwhile[3] = partial(_finish, ground)
-    state = await ground.look()
+    state = await ground.check()
     assert (state.stage, state.work.current.summary) == (Stage.IN_REVIEW, "Half of it is done.")
     assert len(_working(ground)) == 3
     assert "Finishing early, as will asked" in ground.told[0]
@@ -208,7 +208,7 @@ async def test_a_model_that_does_not_finish_is_ended_without_repairs() -> None:
     ground.workspace.commands["check"] = lambda _: 1
     await ground.approved()
     ground.model.meanwhile[3] = partial(_finish, ground)
-    state = await ground.look()
+    state = await ground.check()
     assert (state.stage, state.work.current.summary) == (Stage.IN_REVIEW, ENDED_EARLY)
     assert [check["exit_code"] for check in state.work.current.checks] == [1]
     assert len(_working(ground)) == 2 + LAST_REQUESTS
@@ -220,8 +220,8 @@ async def test_a_restart_grants_finishing_work_no_further_requests() -> None:
     ground.model.meanwhile[3] = partial(_finish, ground)
     ground.model.meanwhile[5] = partial(_die, ground)
     with suppress(asyncio.CancelledError):
-        await ground.look()
-    state = await ground.look()
+        await ground.check()
+    state = await ground.check()
     assert state.stage is Stage.IN_REVIEW
     assert len(_working(ground)) == 2 + LAST_REQUESTS + 1
 

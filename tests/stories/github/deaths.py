@@ -2,8 +2,8 @@
 
 A point of death is a request to GitHub, just before it is carried out or just after, or a step at which the model
 waits. Stories name them (`MOMENTS`), or find all by recording a whole story (`points_of_death`). Every face dies at
-them: the service and the jobs of the Action as real programs, and here each look as a fork of its own, so that many can
-die. The state of the next process comes from the disk and from GitHub.
+them: the service and the jobs of the Action as real programs, and here each check as a fork of its own, so that many
+can die. The state of the next process comes from the disk and from GitHub.
 """
 
 import asyncio
@@ -43,18 +43,18 @@ COMMENTS: Final = f"POST /repos/{HOME}/issues/1/comments"
 PULLS: Final = f"POST /repos/{HOME}/pulls"
 REVIEWERS: Final = f"POST /repos/{HOME}/pulls/*/requested_reviewers"
 RECEIPTS: Final = "refs/plangate/receipts/"
-LOOKS: Final = 14
-"""Looks within which a story that is disturbed comes to its end."""
+CHECKS: Final = 14
+"""Checks within which a story that is disturbed comes to its end."""
 HEAVY: Final = (
     *("anthropic", "anthropic.resources.messages", "httpcore2", "bot.agent.model.anthropic_model"),
     *("bot.config.repository_file", "cryptography.hazmat.primitives.ciphers.aead", "git", "github.Requester"),
     *("jwt", "tree_sitter_bash"),
 )
-"""What looks import at first use: imported once, before the fork."""
+"""What checks import at first use: imported once, before the fork."""
 AGAIN: Final = 75
-"""The exit code of a look that failed in passing."""
+"""The exit code of a check that failed in passing."""
 BESIDE: Final = {"token", "revocation"}
-"""What a look does to GitHub in any case."""
+"""What a check does to GitHub in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def _words(logged: Logged) -> str:
 
 @dataclass(slots=True)
 class Mortal(Hub):
-    """A hub on which each look is a process: the service's on a disk that stays, the Action's on a new one each."""
+    """A hub on which each check is a process: the service's on a disk that stays, the Action's on a new one each."""
 
     model: Model
     api: ScriptedModel
@@ -176,23 +176,23 @@ class Mortal(Hub):
         return ThreadAddress(installation, repository.id, repository.owner_login, repository.name, number)
 
     def host(self, disk: str, *, run: str) -> HostSetup:
-        """Return a host that looks at threads in this process, on a disk, as the job of a run."""
+        """Return a host that checks threads in this process, on a disk, as the job of a run."""
         return HostSetup(self.settings(disk), clock=self.clock, run=run)
 
     def start(self, number: int, *, beside: bool = False) -> BaseProcess:
-        """Start a look at a thread, `beside` another one on a disk of its own."""
+        """Start a check of a thread, `beside` another one on a disk of its own."""
         disk = f"disk-{len(self.every)}" if self.action or beside else "disk"
         run = str(self.world.start_run(HOME, "issues").id) if self.action else ""
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([__name__, *HEAVY])
         given = self.settings(disk), self.address(number), self.clock.state(), run
-        process = context.Process(target=look, args=given)
+        process = context.Process(target=check, args=given)
         process.start()
         self.every.append(process)
         return process
 
     def die(self, number: int, death: Death, *, shows: Callable[[], bool]) -> None:
-        """Kill -9 a look at a thread there, once GitHub shows how far it came, and end what it began with another."""
+        """Kill -9 a check of a thread there, once GitHub shows how far it came, and end what it began with another."""
         struck = death.strike(self, self.model)
         dying = self.start(number)
         until(lambda: struck() and shows(), f"{death}")
@@ -208,8 +208,8 @@ class Mortal(Hub):
             process.join()
 
 
-def look(given: Settings, address: ThreadAddress, clock: tuple[datetime, float, float], run: str) -> None:
-    """Look at a thread, in a process of its own; one that fails in passing says so by its exit code."""
+def check(given: Settings, address: ThreadAddress, clock: tuple[datetime, float, float], run: str) -> None:
+    """Check a thread, in a process of its own; one that fails in passing says so by its exit code."""
 
     async def check_thread() -> None:
         async with HostSetup(given, clock=QuickClock.at(*clock), run=run) as host:
@@ -241,8 +241,8 @@ class Life:
         for plan in chain:
             faults.add(plan)
         self.number = self.hub.opens("will", title=f"Thread {self.chance.random()}").number
-        for _ in range(LOOKS):
-            rested = self._look(began)
+        for _ in range(CHECKS):
+            rested = self._check(began)
             self._approve()
             told = is_ready(self.hub, self.number)
             if rested and told and faults.struck - began >= self._sure:
@@ -265,17 +265,17 @@ class Life:
         faults.add(death.plan())
         self.number = self.hub.opens("will").number
         while faults.struck == before:
-            self._look(before)
+            self._check(before)
             self._approve()
 
-    def _look(self, began: int) -> bool:
-        """Look once, or by two processes at a time; at a death all are killed. Return whether all ended well."""
+    def _check(self, began: int) -> bool:
+        """Check once, or by two processes at a time; at a death all are killed. Return whether all ended well."""
         faults = self.hub.github.faults
         before = faults.struck
         running = [self.hub.start(self.number, beside=n > 0) for n in range(1 + (self.chance.random() < 0.2))]
         end = time.monotonic() + PATIENCE
         while any(process.is_alive() for process in running):
-            assert time.monotonic() < end, "a look never ends"
+            assert time.monotonic() < end, "a check never ends"
             strikes = self.strikes[before - began : faults.struck - began]
             if any(isinstance(strike, Death) for strike in strikes):
                 for process in running:
@@ -298,7 +298,7 @@ class Life:
             self.hub.says("maya", "@plangate approve", self.number)
 
     def _hold(self) -> None:
-        """Hold one of everything, the fix in it, each move once, and that a further look changes nothing."""
+        """Hold one of everything, the fix in it, each move once, and that a further check changes nothing."""
         hub, number = self.hub, self.number
         until(lambda: not any(process.is_alive() for process in hub.every), "all processes end")
         marked = len(hub.github.requests)

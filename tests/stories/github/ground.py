@@ -1,7 +1,7 @@
 """What the stories on GitHub stand on: one simulated GitHub with its people, a scripted model, and the real bot.
 
 A story reads like its thread: ``maya`` maintains, ``ada`` is the admin, ``will`` writes, ``rita`` reads. What people do
-comes a second after whatever happened last; ``await story.rests()`` lets the bot look at every thread, as it would
+comes a second after whatever happened last; ``await story.rests()`` lets the bot check every thread, as it would
 after a delivery or a tick.
 """
 
@@ -254,7 +254,7 @@ class Hub:
 
 @dataclass(slots=True)
 class Story(Hub):
-    """A hub with the bot in this process: it looks when the story says so."""
+    """A hub with the bot in this process: it checks when the story says so."""
 
     host: GitHubHost
     clock: QuickClock
@@ -267,37 +267,37 @@ class Story(Hub):
         return ThreadAddress(self.installation.id, repository.id, repository.owner_login, repository.name, number)
 
     async def rests(self, *numbers: int) -> ThreadState:
-        """Let the bot look at those threads, or at all, and give the record of the first."""
+        """Let the bot check those threads, or at all, and give the record of the first."""
         for number in numbers or sorted(issue.number for issue in self.world.issues.values()):
             self.records[number] = await self.host.check_thread(self.address(number))
         return self.records[min(numbers or self.records)]
 
     async def persists(self, number: int = 1) -> ThreadState:
-        """Let the bot look again and again while a service fails, as the worker does."""
+        """Let the bot check again and again while a service fails, as the worker does."""
         for _ in range(8):
             try:
                 return await self.rests(number)
             except Transient:
                 continue
-        raise AssertionError("every look failed")
+        raise AssertionError("every check failed")
 
-    async def hears(self, number: int = 1) -> None:
-        """Let the bot listen, as it does when a delivery comes while a look is under way."""
+    async def reads_comments(self, number: int = 1) -> None:
+        """Let the bot read comments, as it does when a delivery comes while a check is under way."""
         self.records[number] = await self.host.read_comments(self.address(number))
 
     @asynccontextmanager
     async def at_work(self, pause: Pause, number: int = 1) -> "AsyncIterator[asyncio.Future[ThreadState]]":
-        """Be there while a look is under way and the model waits; afterwards it goes on, and the look ends."""
-        looking = asyncio.ensure_future(self.host.check_thread(self.address(number)))
+        """Be there while a check is under way and the model waits; afterwards it goes on, and the check ends."""
+        checking = asyncio.ensure_future(self.host.check_thread(self.address(number)))
         try:
-            await first(pause.reached(), looking)
-            yield looking
+            await first(pause.reached(), checking)
+            yield checking
             pause.go_on()
-            self.records[number] = await looking
+            self.records[number] = await checking
         finally:
             pause.go_on()
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+            checking.cancel()
+            await asyncio.gather(checking, return_exceptions=True)
 
     async def watched(self, *, again: bool = True) -> None:
         """Wait until work has seen what the journal holds now: it lists, fetches and, unless stopped, lists `again`."""
@@ -317,7 +317,7 @@ class Story(Hub):
         return self.plan
 
     async def approved(self, login: str = "will") -> Comment:
-        """Let somebody ask, and maya approve the plan, which no look has seen yet; give the plan comment."""
+        """Let somebody ask, and maya approve the plan, which no check has seen yet; give the plan comment."""
         plan = await self.planned(login)
         self.reacts("maya", "+1")
         return plan
@@ -331,17 +331,17 @@ class Story(Hub):
 
     @property
     def stage(self) -> Stage:
-        """Where the first thread stands, as of the last look."""
+        """Where the first thread stands, as of the last check."""
         return self.records[1].stage
 
 
-async def first(waiting: Coroutine[None, None, None], looking: "asyncio.Future[ThreadState]") -> None:
-    """Wait for something that happens while a look is under way; a look that ends before fails the story."""
+async def first(waiting: Coroutine[None, None, None], checking: "asyncio.Future[ThreadState]") -> None:
+    """Wait for something that happens while a check is under way; a check that ends before fails the story."""
     task = asyncio.ensure_future(waiting)
-    both: set[asyncio.Future[Any]] = {task, looking}
+    both: set[asyncio.Future[Any]] = {task, checking}
     await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
-        raise AssertionError(f"the look ended before: {await looking}")
+        raise AssertionError(f"the check ended before: {await checking}")
     await task
 
 

@@ -28,7 +28,7 @@ ASKS_EACH: Final = 10
 NOISE: Final = 30
 """Issues of each repository on which people talk to each other."""
 NAMING: Final = 3
-"""One in so many of these deliveries has the bot's name in its text, so that only a look can tell."""
+"""One in so many of these deliveries has the bot's name in its text, so that only a check can tell."""
 LOG_SECONDS: Final = 0.2
 """How far the times in logs may be off: they round to 0.1 s."""
 PROGRESS: Final = 10.0
@@ -57,7 +57,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """A delivery that was answered with 202, or with 200 because it needs no look."""
+    """A delivery that was answered with 202, or with 200 because it needs no check."""
 
     thread: str
     sent: float
@@ -74,7 +74,7 @@ class Place:
     talk: dict[int, int]
 
     def payload(self, number: int, text: str) -> bytes:
-        """Return a delivery about a comment: a look waits for one that was reported and is not there yet."""
+        """Return a delivery about a comment: a check waits for one that was reported and is not there yet."""
         home = self.hub.world.repository(self.hub.repository)
         facts = {
             "action": "created",
@@ -138,7 +138,7 @@ class Sender:
         body = place.payload(number, "They call it plangate." if names_bot else "Hello.")
         sent, began = time.time(), time.monotonic()
         status = self._post(body, guid)
-        if status in {200, 202}:  # 200: it needs no look, or the process that stored it died before it answered
+        if status in {200, 202}:  # 200: it needs no check, or the process that stored it died before it answered
             name = f"{place.hub.repository}#{number}"
             needs_check = names_bot or status == 202
             self.acknowledged.append(Acknowledged(name, sent, time.monotonic() - began, in_burst, needs_check))
@@ -254,22 +254,22 @@ class Report:
     outages: Sequence[tuple[float, float]]
     """When the database was away."""
     starts: dict[str, list[float]]
-    """When the looks at each thread began."""
+    """When the checks of each thread began."""
     reads: dict[str, list[float]]
-    """When anything began that reads what people said: a look, or a listen while a look is under way."""
+    """When anything began that reads what people said: a check, or a reading while a check is under way."""
     plans: Counter[str]
     pulls: Counter[str]
 
     @property
     def lost(self) -> list[Acknowledged]:
-        """What was acknowledged and needs a look, and no look began afterwards."""
+        """What was acknowledged and needs a check, and no check began afterwards."""
         return [each for each in self.acknowledged if each.needs_check and _wait(self.starts, each) is None]
 
     def lines(self) -> Iterator[str]:
         """Yield the figures."""
         needing = sum(each.needs_check for each in self.acknowledged)
         yield (
-            f"acknowledged {len(self.acknowledged)}, of which {needing} need a look, not {self.refused}, "
+            f"acknowledged {len(self.acknowledged)}, of which {needing} need a check, not {self.refused}, "
             f"lost {len(self.lost)}, after a second connection {self.anew}"
         )
         yield f"threads by number of plans {_shares(self.plans)}, of pull requests {_shares(self.pulls)}"
@@ -280,7 +280,7 @@ class Report:
         share = 1 - len(there) / max(1, len(calm))
         yield f"of these, {share:.2%} waited in the {len(self.outages)} outages of the database"
         yield _percentiles("the same without them", [each.seconds for each in there])
-        for name, began in (("look began after", self.starts), ("look or listen began after", self.reads)):
+        for name, began in (("check began after", self.starts), ("check or reading began after", self.reads)):
             waits = (_wait(began, each) for each in calm if each.needs_check)
             yield _percentiles(f"{name} (outside of the burst)", [wait for wait in waits if wait is not None])
 

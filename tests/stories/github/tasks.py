@@ -34,7 +34,7 @@ async def occurs(story: Story, days: float = 1) -> None:
 
 
 async def wake_due(host: GitHubHost, wake: Callable[[ThreadAddress], None]) -> None:
-    """Run one pass over the repository that leaves the sessions to the looks that it wakes."""
+    """Run one pass over the repository that leaves the sessions to the checks that it wakes."""
     (found,) = await host.served_repositories()
     await MaintenancePass(host, found, wake=wake).run()
 

@@ -38,12 +38,12 @@ async def stopped(story: Story, model: Model, step: str) -> None:
         story.reacts("maya", "+1")
     else:
         story.opens("will")
-    async with story.at_work(model.pause(step)) as looking:
+    async with story.at_work(model.pause(step)) as checking:
         said = story.says("will", "@plangate stop")
-        await story.hears()
+        await story.reads_comments()
         assert story.signs(said) == ["eyes"]
         since = len(story.github.requests)
-        await asyncio.wait_for(looking, PATIENCE)
+        await asyncio.wait_for(checking, PATIENCE)
         assert written(story.github.requests[since:]) == []  # but the closing comment
         running = processes(story.host.settings.data_dir)
         assert [each for each in running if "remote-http" not in each] == []  # which lists the thread's ref
@@ -80,10 +80,10 @@ async def test_what_is_added_after_a_planner_was_cut_off_is_told_to_it(story: St
     model.before = (FIX[0],)
     story.opens("will")
     pause = model.pause("p1")
-    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
-    await first(pause.reached(), looking)
-    looking.cancel()
-    await asyncio.gather(looking, return_exceptions=True)
+    checking = asyncio.ensure_future(story.host.check_thread(story.address()))
+    await first(pause.reached(), checking)
+    checking.cancel()
+    await asyncio.gather(checking, return_exceptions=True)
     model.pauses.clear()
     pause.go_on()
     story.says("will", "@plangate and note it in the changelog")
@@ -99,7 +99,7 @@ async def test_what_is_said_at_work_is_planned_afterwards_for_the_same_branch(st
     await story.approved()
     async with story.at_work(model.pause("w1")):
         said = story.says("will", "@plangate and note it in the changelog")
-        await story.hears()
+        await story.reads_comments()
         assert story.signs(said) == ["eyes"]
     assert not any("changelog" in str(request.messages) for request in model.works)
     assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
@@ -141,13 +141,13 @@ async def test_an_approval_withdrawn_before_the_push_publishes_nothing(story: St
 @pytest.mark.req("A4")
 @pytest.mark.parametrize("is_heard", (True, False))
 async def test_a_no_of_an_approver_stops_running_work(story: Story, model: Model, is_heard: bool) -> None:
-    """As soon as the bot listens; else nothing is pushed, because everything is looked up again before that."""
+    """As soon as the bot reads it; else nothing is pushed, because everything is looked up again before that."""
     await story.approved()
-    async with story.at_work(model.pause("w1")) as looking:
+    async with story.at_work(model.pause("w1")) as checking:
         story.reacts("ada", "-1")
         if is_heard:
-            await story.hears()
-            await asyncio.wait_for(looking, PATIENCE)
+            await story.reads_comments()
+            await asyncio.wait_for(checking, PATIENCE)
     assert (await story.rests()).stage is (Stage.STOPPED if is_heard else Stage.REJECTED)
     stopped = "Stopped by ada. The work so far is kept. Use `@plangate retry` to continue."
     said = stopped if is_heard else "The plan was rejected. Nothing was changed."
@@ -156,7 +156,7 @@ async def test_a_no_of_an_approver_stops_running_work(story: Story, model: Model
 
 
 @pytest.mark.soak
-async def test_a_yes_that_the_deciding_look_saw_first_is_not_answered_as_if_none_waited(story: Story) -> None:
+async def test_a_yes_that_the_deciding_check_saw_first_is_not_answered_as_if_none_waited(story: Story) -> None:
     await story.planned()
     before = Fault("stale", world=copy_world(story.world))
     story.github.faults.plan("POST /graphql", before, times=2, containing="reviews(last: 100)")
@@ -213,7 +213,7 @@ async def brought(story: Story, model: Model, stage: str) -> None:
 
 
 async def said_meanwhile(story: Story, stage: str, text: str, folder: Path) -> None:
-    """Comment while the bot is at that stage; another process hears it, and then the bot comes to rest."""
+    """Comment while the bot is at that stage; another process reads it, and then the bot comes to rest."""
     if stage in {"executing", "publishing"}:
         await story.planned()
         story.reacts("maya", "+1")
@@ -223,7 +223,7 @@ async def said_meanwhile(story: Story, stage: str, text: str, folder: Path) -> N
     if pause is None:
         requests, words = LATE[stage]
         story.github.faults.plan(requests, Fault("delay", seconds=SECONDS), containing=words)
-    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
+    checking = asyncio.ensure_future(story.host.check_thread(story.address()))
     there = (lambda: pause.there) if pause else (lambda: story.github.faults.remaining_strikes == 0)
     await asyncio.to_thread(until, there, f"the bot is at {stage}")
     story.says("will", text)
@@ -232,7 +232,7 @@ async def said_meanwhile(story: Story, stage: str, text: str, folder: Path) -> N
     story.model.pauses.clear()
     if pause:
         pause.go_on()
-    await asyncio.gather(looking, return_exceptions=True)  # it may find that the thread moved: then it looks again
+    await asyncio.gather(checking, return_exceptions=True)  # it may find that the thread moved: then it checks again
     await story.persists()
 
 
@@ -286,10 +286,10 @@ async def test_a_turn_meanwhile_goes_into_the_plan_or_waits_for_the_result_of_ap
 
 @pytest.mark.long
 @pytest.mark.req("PR1", "PR3")
-async def test_a_stop_is_heard_though_two_jobs_listen_at_the_same_moment(story: Story, tmp_path: Path) -> None:
+async def test_a_stop_is_heard_though_two_jobs_read_at_the_same_moment(story: Story, tmp_path: Path) -> None:
     await story.approved()
     pause = story.model.pause("w0")
-    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
+    checking = asyncio.ensure_future(story.host.check_thread(story.address()))
     await asyncio.to_thread(until, lambda: pause.there, "the bot works")
     story.says("will", "@plangate and note it in the changelog")
     story.says("will", "@plangate stop")
@@ -297,7 +297,7 @@ async def test_a_stop_is_heard_though_two_jobs_listen_at_the_same_moment(story: 
         heard = await asyncio.gather(one.read_comments(story.address()), two.read_comments(story.address()))
     assert [record.stage for record in heard] == [Stage.STOPPED] * 2
     pause.go_on()
-    await asyncio.gather(looking, return_exceptions=True)
+    await asyncio.gather(checking, return_exceptions=True)
     assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL  # the other wish was kept: it is planned on its own
     assert len([said for said in story.said("tell") if said.startswith("Stopped by will.")]) == 1
     assert story.pulls() == []
@@ -341,11 +341,11 @@ async def test_a_stop_ends_checks_that_run_and_keeps_the_work(story: Story, mode
     story.configure(f'execution:\n  verify: ["{WAITING[when]}"]\n')
     await story.approved()
     data = story.host.settings.data_dir
-    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
-    await asyncio.to_thread(until, lambda: [*data.glob(f"checkouts/{when}-*/base")] or looking.done(), when)
+    checking = asyncio.ensure_future(story.host.check_thread(story.address()))
+    await asyncio.to_thread(until, lambda: [*data.glob(f"checkouts/{when}-*/base")] or checking.done(), when)
     story.says("will", "@plangate stop")
-    await story.hears()
-    state = await asyncio.wait_for(looking, PATIENCE)
+    await story.reads_comments()
+    state = await asyncio.wait_for(checking, PATIENCE)
     assert state.stage is Stage.STOPPED
     assert story.nothing_done()
     assert model.worked == (0 if when == "base" else len(FIX))

@@ -139,7 +139,7 @@ async def test_it_does_what_plan_notes_answers_and_additions_say(story: Story, m
         story.person("ada").edit_comment(edited.id, f"@plangate {created('ada')}")
         story.says("rita", f"@plangate {created('rita')}")
         story.says("maya", f"@plangate {created('maya')}")
-        await story.hears()
+        await story.reads_comments()
     await story.rests(1)
     files = await published(story)
     assert holds(files, expected(model, "will", "maya")), files
@@ -181,7 +181,7 @@ async def test_words_of_a_request_that_somebody_else_edited_stay_behind(story: S
     story.person("ada").edit_issue(HOME, 1, body=f"@plangate {WISH} {created('ada')}")
     async with story.at_work(model.pause("p0")):
         story.says("maya", f"@plangate {created('maya')}")
-        await story.hears()
+        await story.reads_comments()
     await story.rests(1)
     files = await published(story)
     (brief,) = model.briefs
@@ -207,7 +207,7 @@ async def test_no_plan_needs_an_amendment_that_its_brief_would_have_avoided(
             said = story.says(who, f"@plangate {created(who)}")
             if who in editing:
                 story.person("ada" if who != "ada" else "maya").edit_comment(said.id, f"@plangate {created(who)} ")
-        await story.hears()
+        await story.reads_comments()
     await story.rests(1)
     told = [who for who in adding if who in {"will", "maya", "ada"} and who not in editing]
     files = await published(story)

@@ -43,7 +43,7 @@ def postgres() -> Iterator[Server]:
     ids=("sample", "minute", "whole"),
 )
 def test_nothing_that_was_acknowledged_is_lost(cluster: Cluster, load: Load) -> None:
-    """Each delivery that needs a look leads to one that begins after it was acknowledged, and each request to one plan
+    """Each delivery that needs a check leads to one that begins after it was acknowledged, and each request to one plan
     and one pull request, though processes and database are killed. Deliveries alone wake."""
     cluster.niceness = NICENESS
     cluster.variables = {"PLANGATE_LOG": "json", "PLANGATE_RECONCILE_SECONDS": "99999"}

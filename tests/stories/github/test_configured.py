@@ -55,7 +55,7 @@ async def test_retry_of_a_stale_plan_asks_for_all_that_was_added(story: Story, m
     story.opens("will")
     async with story.at_work(model.pause("p0")):
         story.says("maya", "@plangate and note it in the changelog")
-        await story.hears()
+        await story.reads_comments()
     await story.rests(1)
     story.person("ada").push(HOME, {FIXED: "# another one\n"})
     assert (await story.rests(1)).stage is Stage.STALE
@@ -223,15 +223,15 @@ async def test_a_stop_ends_a_set_up_command_with_all_that_it_started(story: Stor
     story.configure("sandbox:\n  setup: ['echo x > begun; sleep 300']\n")
     await story.approved()
     data = story.host.settings.data_dir
-    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
+    checking = asyncio.ensure_future(story.host.check_thread(story.address()))
     try:
         await asyncio.to_thread(until, lambda: [*data.glob("checkouts/*/tree/begun")], "the set-up is under way")
         story.says("will", "@plangate stop")
-        await story.hears()
-        story.records[1] = await asyncio.wait_for(looking, PATIENCE)
+        await story.reads_comments()
+        story.records[1] = await asyncio.wait_for(checking, PATIENCE)
     finally:
-        looking.cancel()
-        await asyncio.gather(looking, return_exceptions=True)
+        checking.cancel()
+        await asyncio.gather(checking, return_exceptions=True)
     assert (await story.rests()).stage is Stage.STOPPED
     assert [each for each in processes(data) if "remote-http" not in each] == []  # which lists the thread's ref
     assert story.model.worked == 0

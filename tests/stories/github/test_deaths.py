@@ -273,7 +273,7 @@ REQUESTS: Final = {
 
 
 def maintain(mortal: Mortal) -> None:
-    """Run one pass of a service that dies right afterward, and leaves every look to others."""
+    """Run one pass of a service that dies right afterward, and leaves every check to others."""
 
     async def run() -> None:
         async with mortal.host("disk", run="") as host:
@@ -329,11 +329,11 @@ SLOW: Final = 6.0
 """Seconds for which one job stands still, while another does what it was about to do."""
 
 
-def look_twice(mortal: Mortal, number: int, *, overtaken: bool = False) -> Sequence[ThreadState | BaseException]:
-    """Look at a thread as two jobs do that begin together; or as one that stands still where a fault was planned, and
+def check_twice(mortal: Mortal, number: int, *, overtaken: bool = False) -> Sequence[ThreadState | BaseException]:
+    """Check a thread as two jobs do that begin together; or as one that stands still where a fault was planned, and
     one that takes the thread over meanwhile."""
 
-    async def look() -> Sequence[ThreadState | BaseException]:
+    async def check() -> Sequence[ThreadState | BaseException]:
         runs = ("8000001", "8000002") if mortal.action else ("", "")
         jobs: list[HostSetup] = [mortal.host(f"late-{n}", run=run) for n, run in enumerate(runs)]
         async with jobs[0] as first, jobs[1] as second:
@@ -343,7 +343,7 @@ def look_twice(mortal: Mortal, number: int, *, overtaken: bool = False) -> Seque
                 await asyncio.to_thread(until, lambda: faults.remaining_strikes == 0, "it stands still")
             return await asyncio.gather(slow, second.check_thread(mortal.address(number)), return_exceptions=True)
 
-    return asyncio.run(look())
+    return asyncio.run(check())
 
 
 def conflicts(found: Sequence[ThreadState | BaseException]) -> int:
@@ -355,7 +355,7 @@ def conflicts(found: Sequence[ThreadState | BaseException]) -> int:
 def test_of_two_that_find_an_untold_pull_request_one_tells_it(mortal: Mortal) -> None:
     life = Life(mortal, strikes=[Death(COMMENTS, READY, done=False)])
     life.live_until_dead()
-    assert conflicts(look_twice(mortal, life.number)) == 1
+    assert conflicts(check_twice(mortal, life.number)) == 1
     exactly_one(mortal, life.number)
 
 
@@ -363,7 +363,7 @@ def test_of_two_that_find_an_untold_pull_request_one_tells_it(mortal: Mortal) ->
 @pytest.mark.req("E1", "E4", "PR2")
 def test_of_two_that_find_a_plan_that_was_never_shown_one_shows_it(mortal: Mortal) -> None:
     Life(mortal, strikes=[NO_PLAN_SHOWN]).live_until_dead()
-    assert conflicts(look_twice(mortal, 1)) == 1
+    assert conflicts(check_twice(mortal, 1)) == 1
     assert len(mortal.plans()) == 1
 
 
@@ -373,7 +373,7 @@ def test_a_job_that_stood_still_sees_the_plan_of_another_and_posts_nothing(morta
     Life(mortal, strikes=[NO_PLAN_SHOWN]).live_until_dead()
     look_up = f"GET /repos/{HOME}/issues/1/comments"
     mortal.github.faults.plan(look_up, Fault("delay", seconds=SLOW, done=True))
-    slow, quick = look_twice(mortal, 1, overtaken=True)
+    slow, quick = check_twice(mortal, 1, overtaken=True)
     assert isinstance(slow, Conflict)
     assert isinstance(quick, ThreadState)
     assert len(mortal.plans()) == 1
@@ -384,7 +384,7 @@ def test_a_job_that_stood_still_sees_the_plan_of_another_and_posts_nothing(morta
 def test_of_two_plans_that_github_could_not_prevent_the_first_stays(mortal: Mortal) -> None:
     Life(mortal, strikes=[NO_PLAN_SHOWN]).live_until_dead()
     mortal.github.faults.plan(COMMENTS, Fault("delay", seconds=SLOW), containing="plan mode")
-    slow, quick = look_twice(mortal, 1, overtaken=True)
+    slow, quick = check_twice(mortal, 1, overtaken=True)
     assert isinstance(slow, Conflict)
     assert isinstance(quick, ThreadState)
     (stays,) = mortal.plans()
@@ -397,11 +397,11 @@ def test_of_two_plans_that_github_could_not_prevent_the_first_stays(mortal: Mort
 @ON_BOTH_FACES
 @pytest.mark.req("E1", "E4", "PR2")
 def test_of_two_that_see_a_yes_that_does_not_count_one_says_why(mortal: Mortal) -> None:
-    """No later look says it again."""
+    """No later check says it again."""
     number = mortal.opens("will").number
     mortal.start(number).join()
     mortal.reacts("rita", "+1", mortal.plans(number)[0])
-    assert conflicts(look_twice(mortal, number)) == 1
+    assert conflicts(check_twice(mortal, number)) == 1
     marked = len(mortal.github.requests)
     mortal.start(number).join()
     (said,) = mortal.said("waits", number)

@@ -277,7 +277,7 @@ async def approved(story: Story) -> str:
 
 
 async def refused(story: Story) -> None:
-    """Look twice; nothing is done."""
+    """Check twice; nothing is done."""
     worked, pulls, at = story.model.worked, len(story.pulls()), head(story) if REF in refs(story) else ""
     for _ in range(2):
         with pytest.raises(Unreadable, match="reset or deleted"):
@@ -380,9 +380,9 @@ async def test_each_setting_back_needs_a_decision_of_its_own(story: Story) -> No
 
 @pytest.mark.req("A4", "A4b", "PR1", "PR2")
 @pytest.mark.long
-async def test_who_listens_beside_another_look_is_not_misled_by_an_older_journal(story: Story) -> None:
+async def test_who_reads_beside_another_check_is_not_misled_by_an_older_journal(story: Story) -> None:
     await story.approved()
     async with story.at_work(story.model.pause("w1")):
         for _ in range(3):
-            await story.hears()
+            await story.reads_comments()
     assert story.said("ahead") == []

@@ -237,7 +237,7 @@ async def test_checks_that_need_no_fix_start_nothing_and_a_red_one_starts_one_re
 
 
 async def one_request_whatever_dies(story: Story, number: int) -> None:
-    """What died after the request was journaled goes on; another process that looks begins no second one."""
+    """What died after the request was journaled goes on; another process that checks begins no second one."""
     pause = story.model.pause("p0")
     died = asyncio.ensure_future(story.rests(number))
     await pause.reached()

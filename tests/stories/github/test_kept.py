@@ -81,12 +81,12 @@ def journaled(record: ThreadState, session: SessionId) -> float:
 async def test_another_machine_repeats_the_step_that_was_under_way_and_no_other(story: Story, tmp_path: Path) -> None:
     await story.approved()
     before, lost = story.model.pause("w1"), story.model.pause("w2")
-    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
+    checking = asyncio.ensure_future(story.host.check_thread(story.address()))
     try:
-        await first(before.reached(), looking)
+        await first(before.reached(), checking)
         story.clock.advance(SAVED_EVERY)
         before.go_on()
-        await first(lost.reached(), looking)
+        await first(lost.reached(), checking)
         asked = story.model.worked
         del story.model.pauses["w2"]
         async with other_disk(story, tmp_path / "other") as other:
@@ -94,7 +94,7 @@ async def test_another_machine_repeats_the_step_that_was_under_way_and_no_other(
     finally:
         before.go_on()
         lost.go_on()
-        await asyncio.gather(looking, return_exceptions=True)
+        await asyncio.gather(checking, return_exceptions=True)
     record = await story.rests(1)  # if the first one saw meanwhile that it had lost the thread, it may have published
     assert record.stage is Stage.IN_REVIEW
     assert story.model.worked == asked + 1
@@ -110,11 +110,11 @@ async def test_another_machine_repeats_the_step_that_was_under_way_and_no_other(
 async def test_what_another_machine_did_is_published_and_not_what_this_disk_holds(story: Story, tmp_path: Path) -> None:
     await story.approved()
     stops = story.model.pause("w1")
-    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
-    await first(stops.reached(), looking)
-    looking.cancel()
+    checking = asyncio.ensure_future(story.host.check_thread(story.address()))
+    await first(stops.reached(), checking)
+    checking.cancel()
     stops.go_on()
-    await asyncio.gather(looking, return_exceptions=True)
+    await asyncio.gather(checking, return_exceptions=True)
     story.github.faults.plan(PUSH, Fault("status", 502), times=99, containing=BRANCH)
     async with other_disk(story, tmp_path / "other") as other:
         with pytest.raises(Transient):
@@ -175,12 +175,12 @@ async def test_a_watch_that_fails_ends_no_work(story: Story) -> None:
 async def test_a_process_that_ends_leaves_its_session_at_the_next_step_which_nobody_pays_twice(story: Story) -> None:
     await story.approved()
     pause = story.model.pause("w0")
-    looking = asyncio.ensure_future(story.host.check_thread(story.address()))
+    checking = asyncio.ensure_future(story.host.check_thread(story.address()))
     await pause.reached()
     story.host.end_at_next_step()
     pause.go_on()
     with pytest.raises(Transient, match="another one continues"):
-        await looking
+        await checking
     assert story.nothing_done()
     async with HostSetup(story.host.settings, clock=story.clock) as other:
         assert (await other.check_thread(story.address())).stage is Stage.IN_REVIEW
@@ -192,8 +192,8 @@ async def test_a_process_that_ends_leaves_its_session_at_the_next_step_which_nob
 WAITS = session_queued("@plangate")
 
 
-async def looked(story: Story) -> ThreadState:
-    """Look while every session slot is taken."""
+async def checked(story: Story) -> ThreadState:
+    """Check while every session slot is taken."""
     story.records[1] = await story.host.check_thread(replace(story.address(), told="issue"), lambda: False)
     return story.records[1]
 
@@ -202,7 +202,7 @@ async def looked(story: Story) -> ThreadState:
 async def test_a_thread_that_waits_for_a_session_says_so_once(story: Story) -> None:
     """Also when the process dies and another one finds the thread open; approved work waits in the same way."""
     issue = story.opens("will")
-    await looked(story)
+    await checked(story)
     asked = [logged.name for logged in story.github.requests]
     assert asked.index(f"POST /repos/{HOME}/issues/1/reactions") < asked.index(f"GET /{HOME}.git/info/refs")
     async with HostSetup(story.host.settings, clock=story.clock) as other:
@@ -215,7 +215,7 @@ async def test_a_thread_that_waits_for_a_session_says_so_once(story: Story) -> N
     assert story.said("progress") == ["**Planned.**"]
     assert len(story.comments()) == 2
     story.reacts("maya", "+1")
-    assert (await looked(story)).stage is Stage.EXECUTING
+    assert (await checked(story)).stage is Stage.EXECUTING
     assert story.said("progress") == ["**Planned.**", WAITS]
     assert story.nothing_done()
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
@@ -225,16 +225,16 @@ async def test_a_thread_that_waits_for_a_session_says_so_once(story: Story) -> N
 
 @pytest.mark.parametrize("what", ("closed", "rejected"))
 async def test_closing_the_thread_or_a_no_ends_the_wait_for_a_session(story: Story, what: str) -> None:
-    """No comment says so to the bot: the thread itself is looked at."""
+    """No comment says so to the bot: the thread itself is checked."""
     if what == "rejected":
         await story.approved()
-        await looked(story)
+        await checked(story)
         story.reacts("ada", "-1")
     else:
         story.opens("will")
-        await looked(story)
+        await checked(story)
         story.person("will").close(HOME, 1)
-    assert (await looked(story)).stage is Stage.STOPPED
+    assert (await checked(story)).stage is Stage.STOPPED
     assert story.nothing_done()
 
 
@@ -292,7 +292,7 @@ def test_twenty_mentions_are_heard_while_four_sessions_go_on(served: Served) -> 
 
 
 def wait_until(reached: Callable[[], bool], what: str) -> None:
-    """Wait for a service with many threads, and look seldom: looking takes what it needs."""
+    """Wait for a service with many threads, and check seldom: a check takes what it needs."""
     end = time.monotonic() + 4 * PATIENCE
     while not reached():
         assert time.monotonic() < end, f"this never happened: {what}"

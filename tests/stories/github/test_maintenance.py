@@ -235,7 +235,7 @@ async def test_a_standing_approval_holds_after_a_first_one_of_people_until_the_t
 
 @pytest.mark.long
 @pytest.mark.req("MT2", "MT10")
-async def test_tick_starts_the_task_with_the_look_that_its_delivery_wakes(story: Story) -> None:
+async def test_tick_starts_the_task_with_the_check_that_its_delivery_wakes(story: Story) -> None:
     configure(story)
     await run_pass(story)
     async with HostSetup(story.host.settings, clock=story.clock, host_class=ServiceHost) as host:

@@ -320,11 +320,11 @@ async def test_a_long_planning_shows_how_far_it_is_and_ends_as_one_line(patient:
 async def test_another_process_ends_the_progress_comment_of_one_that_died(patient: Story, model: Model) -> None:
     patient.opens("will")
     pause = model.pause("p0")
-    looking = asyncio.ensure_future(patient.host.check_thread(patient.address()))
+    checking = asyncio.ensure_future(patient.host.check_thread(patient.address()))
     await pause.reached()
     await shown(patient, "**Planning**")
-    looking.cancel()
-    await asyncio.gather(looking, return_exceptions=True)
+    checking.cancel()
+    await asyncio.gather(checking, return_exceptions=True)
     pause.go_on()
     assert patient.said("progress")[0].startswith("**Planning**")
     async with host_with(patient, NEVER) as other:

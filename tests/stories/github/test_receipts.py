@@ -52,7 +52,7 @@ def receipt(story: Story, commit: str) -> bytes:
 
 
 async def wait_for_approval(story: Story) -> None:
-    """Let somebody ask, and look twice: nothing begins before somebody approves."""
+    """Let somebody ask, and check twice: nothing begins before somebody approves."""
     await story.planned()
     await story.rests()
     assert story.nothing_done()
@@ -143,7 +143,7 @@ async def test_a_reaction_approves_and_a_receipt_says_so(story: Story, tmp_path:
 @pytest.mark.long
 @pytest.mark.req("RC5", "E3")
 @pytest.mark.parametrize("done", (True, False), ids=("after", "before"))
-async def test_the_look_after_a_death_at_the_receipt_has_the_same_one_once(
+async def test_the_check_after_a_death_at_the_receipt_has_the_same_one_once(
     story: Story, tmp_path: Path, done: bool
 ) -> None:
     await story.approved()

@@ -237,7 +237,7 @@ async def test_the_page_on_costs_is_current(story: Story, tmp_path: Path) -> Non
 
 
 MOST_CALLS = 6_000
-"""Function calls of the event loop in one look at most: twice what was counted."""
+"""Function calls of the event loop in one check at most: twice what was counted."""
 UPLOAD = f"POST /{HOME}.git/git-upload-pack"
 
 
@@ -260,7 +260,7 @@ async def test_listing_threads_that_wait_costs_one_listing_of_refs_a_repository(
 
 
 @pytest.mark.req("E2")
-async def test_a_look_at_mere_talk_costs_little(story: Story) -> None:
+async def test_a_check_of_mere_talk_costs_little(story: Story) -> None:
     """Function calls are counted, because times depend on the machine."""
     story.opens("will", "Just talk.")
     await story.host.check_thread(story.address())
@@ -291,7 +291,7 @@ async def test_a_push_a_word_and_time_end_the_rest_of_a_thread(story: Story) -> 
     await story.rests(1)
     assert await rests()
     story.says("will", "@plangate status")
-    await story.hears()
+    await story.reads_comments()
     assert not await rests()
     await story.rests(1)
     assert await rests()

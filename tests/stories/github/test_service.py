@@ -167,7 +167,7 @@ def test_finish_in_a_job_of_its_own_ends_the_session_of_another(runs: Runs) -> N
 
 
 @pytest.mark.long
-async def test_the_list_of_a_look_equals_one_made_again_from_the_journals(story: Story, tmp_path: Path) -> None:
+async def test_the_list_of_a_check_equals_one_made_again_from_the_journals(story: Story, tmp_path: Path) -> None:
     given = replace(story.host.settings, data_dir=tmp_path / "seen")
     recorder = recorder_of(given, Redactor())
 
@@ -234,25 +234,25 @@ def test_a_watcher_sees_every_entry_once_across_a_kill_of_the_service(served: Se
     assert len(out.getvalue().splitlines()) == len(shown) + 1
 
 
-def look(served: Served, *options: str) -> Ended:
+def check(served: Served, *options: str) -> Ended:
     served.home.mkdir(parents=True, exist_ok=True)
     person = Person(served.home, served.api.base_url, served.home, served.environment())
     return person.call("run", f"{HOME}#1", *options)
 
 
 @pytest.mark.long
-def test_exit_codes_and_json_of_one_look_from_nothing_to_the_pull_request(served: Served) -> None:
+def test_exit_codes_and_json_of_one_check_from_nothing_to_the_pull_request(served: Served) -> None:
     served.opens("will", "Shipping is wrong.")
-    nothing = look(served, "--json")
+    nothing = check(served, "--json")
     assert (nothing.code, nothing.result["stage"]) == (0, "listening"), nothing.err
     assert set(RESULT) <= set(nothing.result)
     assert [nothing.result[name] for name in ("plan", "answer", "branch", "cost_usd", "steps")] == [None] * 4 + [0]
 
     served.says("will", "@plangate ship orders of exactly 50 for free")
-    waits = look(served)
+    waits = check(served)
     assert (waits.code, waits.out.splitlines()[-1]) == (3, f"{HOME}#1: awaiting_approval"), waits.err
     served.says("ada", f"@plangate approve {served.digest}")
-    done = look(served, "--json")
+    done = check(served, "--json")
     assert done.code == 0, done.err
     result = done.result
     assert {name: type(result[name]) for name in RESULT} == RESULT
@@ -263,7 +263,7 @@ def test_exit_codes_and_json_of_one_look_from_nothing_to_the_pull_request(served
     assert result["usage"]["output"] > 0
     assert FIXED in done.err
 
-    again = look(served, "--json").result
+    again = check(served, "--json").result
     kept = ("stage", "plan", "plan_digest", "branch", "commit", "answer", "cost_usd")
     assert [again[name] for name in kept] == [result[name] for name in kept]
 
@@ -272,7 +272,7 @@ def test_exit_codes_and_json_of_one_look_from_nothing_to_the_pull_request(served
 def test_a_limit_has_its_own_exit_code(served: Served) -> None:
     served.model.before = (call("Read", file_path=FIXED),)
     served.opens("will")
-    ended = look(served, "--max-cost-usd", "0.000001")
+    ended = check(served, "--max-cost-usd", "0.000001")
     assert ended.code == 4, ended.out
     assert ended.err.startswith("plangate: ")
     assert ended.err.count("\n") == 1
@@ -281,8 +281,8 @@ def test_a_limit_has_its_own_exit_code(served: Served) -> None:
 Told = dict[str, tuple[object, object, object]]
 
 
-async def told_by(story: Story, *, looks: bool = False) -> Told:
-    """Return what a new process reports, which only lists threads, or looks at the first one: type, stage, and URL."""
+async def told_by(story: Story, *, checks: bool = False) -> Told:
+    """Return what a new process reports, which only lists threads, or checks the first one: type, stage, and URL."""
     told: Told = {}
 
     def observe(address: ThreadAddress, entries: Sequence[Entry]) -> None:
@@ -291,7 +291,7 @@ async def told_by(story: Story, *, looks: bool = False) -> Told:
             told[each.id] = payload["type"], payload["data"]["stage"], payload["data"]["url"]
 
     async with HostSetup(story.host.settings, clock=story.clock, observe=observe) as host:
-        await (host.check_thread(story.address()) if looks else host.open_threads())
+        await (host.check_thread(story.address()) if checks else host.open_threads())
     return told
 
 
@@ -303,7 +303,7 @@ async def test_what_a_process_could_not_report_is_reported_after_its_restart(sto
     answered = await told_by(story)
     where = f"{story.address().owner}/{story.address().name}"
     assert [*answered.values()] == [("done", "answered", f"https://github.example/{where}/issues/1")]
-    assert await told_by(story, looks=True) == answered
+    assert await told_by(story, checks=True) == answered
     story.model.before = ()
     story.says("will", "@plangate then do it for 49", 1)
     waiting = (await story.rests(1)).plan.comment_url

@@ -67,7 +67,7 @@ async def test_nothing_that_people_write_becomes_a_reminder_or_a_part_of_the_bri
     story.says("will", f"```\n{FORGED}\n```")
     async with story.at_work(model.pause("p1")):
         story.says("maya", f"@plangate and:\n```\n{FORGED}\n```")
-        await story.hears()
+        await story.reads_comments()
     await story.rests(1)
     assert (story.stage, story.nothing_done()) == (Stage.AWAITING_APPROVAL, True)
     quotes_the_stranger(model.heard[-1])

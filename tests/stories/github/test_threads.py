@@ -104,10 +104,10 @@ async def test_closing_the_issue_stops_what_is_under_way_and_retry_continues(
     else:
         await story.planned()
         story.reacts("maya", "+1")
-    async with story.at_work(model.pause(step)) as looking:
+    async with story.at_work(model.pause(step)) as checking:
         story.person("will").close(HOME, 1)
-        await story.hears()
-        await asyncio.wait_for(looking, PATIENCE)
+        await story.reads_comments()
+        await asyncio.wait_for(checking, PATIENCE)
     model.pauses.clear()
     assert (await story.rests(1)).stage is Stage.STOPPED
     kept = "The work so far is kept. Use `@plangate retry` to continue."
@@ -128,7 +128,7 @@ async def test_work_that_was_locked_is_published_once_approved_as_in_a_locked_th
     async with story.at_work(model.pause("w1")):
         story.person("maya").lock(HOME, 1)
         said = story.says("will", "@plangate and note it in the changelog")
-        await story.hears()
+        await story.reads_comments()
     assert story.signs(said) == []  # nobody can react in a locked conversation
     assert story.stage is WAITS
     assert story.nothing_done()
@@ -324,7 +324,7 @@ async def test_a_plan_that_reads_do_not_show_yet_is_posted_once_and_can_be_appro
 
 
 @pytest.mark.req("PR3")
-async def test_a_poll_tells_again_of_a_reaction_that_the_look_did_not_see(story: Story) -> None:
+async def test_a_poll_tells_again_of_a_reaction_that_the_check_did_not_see(story: Story) -> None:
     await story.planned()
     await story.host.changed_threads([story.address()])
     await story.host.changed_threads([story.address()])
@@ -373,7 +373,7 @@ async def test_words_of_an_asker_who_cannot_be_looked_up_are_heard_later_and_hin
     asked = story.says("tess", "@plangate please.", 1)
     wish = story.says("will", "@plangate please do.", 1)
     story.github.faults.fail("GET */collaborators/tess/permission", 403, times=99)
-    for wait in (story.rests, story.hears):
+    for wait in (story.rests, story.reads_comments):
         with pytest.raises(Transient, match="the role of @tess cannot be looked up"):
             await wait(1)
         assert (story.signs(asked), story.signs(wish)) == ([], ["eyes"])

@@ -20,7 +20,7 @@ from webhooks.dashboard.service_pages import add_dashboard
 
 @dataclass(slots=True)
 class JournalSite:
-    """What is served. Entries are appended in the server's event loop, as a look of the same process does."""
+    """What is served. Entries are appended in the server's event loop, as a check of the same process does."""
 
     world: World
     base: str = ""
