@@ -10,7 +10,8 @@ from bot.testing.github.bare import Bare
 from bot.testing.github.faults import Fault
 from bot.testing.model.reply import Fault as Failure
 from bot.testing.model.reply import call, say
-from tests.stories.github.ground import FIX, FIXED, HOME, PATIENCE, WISH, Model, Story, soak
+from tests.marks import soak
+from tests.stories.github.ground import FIX, FIXED, HOME, PATIENCE, WISH, Model, Story
 
 pytestmark = pytest.mark.long
 

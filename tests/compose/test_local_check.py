@@ -10,7 +10,7 @@ from bot.compose.local import try_check
 from bot.config.environment import configuration, settings
 from bot.core.errors import Misconfigured
 from bot.core.maintenance import CheckResult
-from tests.stories.github.ground import long
+from tests.marks import long
 
 SANDBOX = "sandbox: {{minutes: {minutes}, memory_mb: 512, hosts: [{host}]}}\n"
 

@@ -26,8 +26,8 @@ from bot.core.names import ThreadAddress
 from bot.core.schedule import MOST_MISSED
 from bot.service.maintenance_pass import MaintenancePass
 from tests.core.due_minutes import due_minutes
+from tests.marks import soak
 from tests.service.task_world import HOME, Killed, Process, World
-from tests.stories.github.ground import soak
 
 FIRST: Final = datetime(2026, 1, 1, tzinfo=UTC)
 LAST: Final = datetime(2027, 1, 1, tzinfo=UTC)

@@ -17,8 +17,8 @@ from bot.core.transcript import Json
 from bot.ports import ModelRequest, RepositoryRules
 from bot.workflow.thread_run import ThreadRun
 from tests.core.test_standing import SCOPES, WORK
+from tests.marks import long
 from tests.rows import every_row
-from tests.stories.github.ground import long
 from tests.workflow.ground import BASE, MAYA, WILL, call, configured, is_working, say, submit, was_called
 from tests.workflow.memory_thread import MemoryThread
 from tests.workflow.test_maintaining import TaskGround, hand_in

@@ -15,7 +15,7 @@ from bot.core.names import CommitId
 from bot.core.paths import linked_classes
 from bot.ports import Access
 from bot.workspace.workspace import GitWorkspace
-from tests.stories.github.ground import long
+from tests.marks import long
 from tests.workspace.ground import Repository, Work, approved, begin, make_repository, order, publish, write
 
 SCOPE: Final = ("src/a.py",)

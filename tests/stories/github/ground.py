@@ -12,11 +12,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
-
-import pytest
 
 from bot.clock import SystemClock
 from bot.config.settings import GitHubSettings, Secret, Settings
@@ -406,9 +403,3 @@ def at(world: GitHubState, comment: Comment, login: str, content: str, when: dat
     """Set the second at which a reaction was made."""
     made = world.person(login).react(comment, content)
     world.reactions[made.id] = replace(made, created_at=when)
-
-
-long = partial(pytest.param, marks=pytest.mark.long)
-"""Leaves a case of a parametrised story to the runs before a change lands."""
-soak = partial(pytest.param, marks=pytest.mark.soak)
-"""Leaves a case of a parametrised story to the long campaigns."""

@@ -6,7 +6,8 @@ import pytest
 
 from bot.core.gate import Stage
 from bot.core.pull_text import WAITS_FOR_APPROVAL
-from tests.stories.github.ground import FIXED, soak
+from tests.marks import soak
+from tests.stories.github.ground import FIXED
 from tests.stories.github.outcome import exactly_one
 from tests.stories.github.runner import SCHEDULE, Run, Runs
 from tests.stories.ground import until

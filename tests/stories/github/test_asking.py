@@ -15,7 +15,8 @@ from bot.testing.sample import TITLE
 from bot.workflow.intake import SIGNS_A_DAY
 from tests.github.effects import JOURNAL, PUSH
 from tests.mails import QUOTED, SHAPES, gmail, outlook
-from tests.stories.github.ground import FIX, HOME, WISH, Model, Story, soak
+from tests.marks import soak
+from tests.stories.github.ground import FIX, HOME, WISH, Model, Story
 from tests.stories.github.test_kept import other_disk
 from tests.stories.github.test_questions import ASKS
 

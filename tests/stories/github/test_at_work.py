@@ -15,8 +15,9 @@ from bot.testing.github.faults import Fault, Logged, copy_world
 from bot.testing.model.reply import Fault as Failure
 from bot.testing.model.reply import Reply, call, say
 from tests.github.effects import BRANCH, PUSH
+from tests.marks import long, soak
 from tests.stories.github.deaths import COMMENTS
-from tests.stories.github.ground import FIX, FIXED, HOME, PATIENCE, Model, Story, first, long, soak
+from tests.stories.github.ground import FIX, FIXED, HOME, PATIENCE, Model, Story, first
 from tests.stories.github.test_kept import other_disk
 from tests.stories.github.test_published import READ, RIGHT, WRONG, worked
 from tests.stories.ground import processes, until

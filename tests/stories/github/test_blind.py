@@ -14,7 +14,8 @@ import pytest
 from bot.core.gate import Move, Stage
 from bot.testing.model.reply import Fault, Reply, call, say
 from bot.testing.model.request_view import ModelRequest
-from tests.stories.github.ground import HOME, WISH, Model, Story, is_work, soak
+from tests.marks import soak
+from tests.stories.github.ground import HOME, WISH, Model, Story, is_work
 
 pytestmark = pytest.mark.long
 

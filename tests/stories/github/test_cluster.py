@@ -18,10 +18,11 @@ from bot.service.queue.postgres_store import PostgresStore
 from bot.store.postgres.database import Database
 from bot.store.postgres.migrations import migrate
 from bot.testing.github.entities import Comment
+from tests.marks import long, soak
 from tests.service.ground import Host
 from tests.stories.github.clocks import RealClock
 from tests.stories.github.cluster import Cluster, FrozenWorker
-from tests.stories.github.ground import HOME, PATIENCE, Hub, Model, long, reachable, settings, soak
+from tests.stories.github.ground import HOME, PATIENCE, Hub, Model, reachable, settings
 from tests.stories.github.load import Load, Place, Sender, places, writer
 from tests.stories.github.outcome import exactly_one, is_ready
 from tests.stories.ground import until

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.marks import soak
 from tests.postgres import Server, running_server
 from tests.stories.github.cluster import Cluster
-from tests.stories.github.ground import soak
 from tests.stories.github.load import Load, People, Sender, places, progress_shown, report_of, show
 from tests.stories.github.outcome import exactly_one
 

@@ -10,7 +10,8 @@ from bot.core.reply_text import help_text, plan_mode_stays
 from bot.testing.github import conversation
 from bot.testing.github.entities import Comment, Issue
 from bot.testing.github.world import ActingUser
-from tests.stories.github.ground import HOME, WISH, Story, long, soak
+from tests.marks import long, soak
+from tests.stories.github.ground import HOME, WISH, Story
 
 WAITS: Final = Stage.AWAITING_APPROVAL
 CONFIGURED: Final = ".github/plangate.yml"

@@ -26,6 +26,7 @@ from bot.testing.github.code_changes import LineNote
 from bot.testing.github.faults import Fault, Plan
 from bot.testing.model.reply import call, say
 from tests.github.effects import BRANCH, JOURNAL, MISHAPS, PUSH
+from tests.marks import long, soak
 from tests.stories.github.deaths import (
     COMMENTS,
     MOMENTS,
@@ -38,7 +39,7 @@ from tests.stories.github.deaths import (
     disturb,
     record_life,
 )
-from tests.stories.github.ground import HOME, PATIENCE, Hub, Model, Story, long, soak
+from tests.stories.github.ground import HOME, PATIENCE, Hub, Model, Story
 from tests.stories.github.outcome import READY, exactly_one, is_ready
 from tests.stories.github.runner import Runs, journal_of
 from tests.stories.github.service import Served

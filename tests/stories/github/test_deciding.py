@@ -13,7 +13,8 @@ from bot.core.gate import Stage
 from bot.core.thread.state import ThreadState
 from bot.testing.github import conversation
 from bot.testing.github.world import ActingUser
-from tests.stories.github.ground import FIXED, HOME, Model, Story, at, kind_of, long, settings
+from tests.marks import long
+from tests.stories.github.ground import FIXED, HOME, Model, Story, at, kind_of, settings
 
 
 @pytest.mark.long

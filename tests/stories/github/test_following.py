@@ -13,7 +13,8 @@ from bot.testing.github.code_changes import LineNote
 from bot.testing.github.credentials import register_app
 from bot.testing.github.entities import CheckRun
 from bot.testing.sample import NAMED
-from tests.stories.github.ground import FIXED, HOME, WISH, Model, Story, soak
+from tests.marks import soak
+from tests.stories.github.ground import FIXED, HOME, WISH, Model, Story
 
 pytestmark = pytest.mark.long
 

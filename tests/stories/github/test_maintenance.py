@@ -17,7 +17,8 @@ from bot.github.repository import Address
 from bot.service.github_host import GitHubHost
 from bot.service.maintenance_pass import ServiceHost, run_due_tasks
 from bot.testing.github import credentials
-from tests.stories.github.ground import HOME, Story, long
+from tests.marks import long
+from tests.stories.github.ground import HOME, Story
 from tests.stories.github.outcome import receipt_is_remade
 from tests.stories.github.tasks import (
     DAY,

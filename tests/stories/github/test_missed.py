@@ -26,7 +26,8 @@ from bot.testing.github.code_changes import LineNote
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.github.webhooks import DeliveryAttempt
 from tests.action.jobs import MARKER
-from tests.stories.github.ground import HOME, PATIENCE, WISH, Hub, Story, long, soak
+from tests.marks import long, soak
+from tests.stories.github.ground import HOME, PATIENCE, WISH, Hub, Story
 from tests.stories.github.outcome import READY
 from tests.stories.github.service import Served
 from tests.stories.github.workflow_jobs import WorkflowJobs

@@ -28,7 +28,8 @@ from bot.service.overview.thread_views import describe
 from bot.service.overview.views import ThreadDetail, ThreadSummary, WaitsFor
 from bot.testing.github import credentials
 from bot.testing.model.reply import call, say
-from tests.stories.github.ground import FIX, FIXED, HOME, WISH, Hub, Model, Story, soak
+from tests.marks import soak
+from tests.stories.github.ground import FIX, FIXED, HOME, WISH, Hub, Model, Story
 from tests.stories.github.outcome import receipt_is_true
 from tests.stories.github.runner import SCHEDULE, Runs
 from tests.stories.github.service import Served

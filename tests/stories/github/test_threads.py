@@ -21,7 +21,8 @@ from bot.testing.github.entities import RulesetSettings
 from bot.testing.github.faults import Fault, Plan, copy_world
 from bot.testing.model.reply import say
 from bot.testing.sample import FILES
-from tests.stories.github.ground import FIXED, HOME, PATIENCE, WISH, Model, Story, soak
+from tests.marks import soak
+from tests.stories.github.ground import FIXED, HOME, PATIENCE, WISH, Model, Story
 
 pytestmark = pytest.mark.long
 
