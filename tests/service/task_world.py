@@ -7,7 +7,7 @@ itself loses nothing that was done. Folded journals are shared, because folding 
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ from bot.core.names import CommitId, ThreadAddress, ThreadNumber
 from bot.core.reply_text import RUN_NOW
 from bot.core.thread.state import ThreadState
 from bot.core.transcript import Json
-from bot.core.turn import Actor, Role
+from bot.core.turn import Actor, Role, Turn
 from bot.core.work import ThreadLocation
 from bot.github.repository import Address, ReachableRepository
 from bot.github.tasks import IssueText
@@ -250,6 +250,9 @@ class Thread:
     async def closed_since(self, moment: datetime) -> bool:  # noqa: ARG002 - the port's
         await self.process.moment()
         return self.process.world.issues[self.number].closed
+
+    async def asked_before(self, turn: Turn) -> Collection[str]:  # noqa: ARG002 - the port's
+        return ()
 
     async def open_on(self, thread: ThreadNumber) -> tuple[int, ...]:  # noqa: ARG002 - the port's
         await self.process.moment()

@@ -10,7 +10,7 @@ from bot.core.comment import UNPRICED
 from bot.core.gate import Stage
 from bot.github.repository import Address
 from bot.workspace.mirror import is_partial
-from tests.stories.github.ground import FIXED, HOME, PATIENCE, WISH, Model, Story
+from tests.stories.github.ground import FILES, FIXED, HOME, PATIENCE, WISH, Model, Story
 from tests.stories.github.test_questions import ASKS
 from tests.stories.ground import processes, until
 
@@ -27,6 +27,7 @@ async def test_four_eyes_hold_for_all_who_had_a_hand_in_the_request(story: Story
     story.opens(
         "maya" if way in {"labelled", "revised"} else "will", WISH if way == "labelled" else f"@plangate {WISH}"
     )
+    story.advance(1.1)  # GitHub shows times in whole seconds
     match way:
         case "edited":
             maya.edit_issue(HOME, 1, body=f"@plangate {WISH} And quickly.")
@@ -57,7 +58,7 @@ async def test_retry_of_a_stale_plan_asks_for_all_that_was_added(story: Story, m
         story.says("maya", "@plangate and note it in the changelog")
         await story.reads_comments()
     await story.rests(1)
-    story.person("ada").push(HOME, {FIXED: "# another one\n"})
+    story.person("ada").push(HOME, {FIXED: f"# another one\n{FILES[FIXED]}"})
     assert (await story.rests(1)).stage is Stage.STALE
     story.person("will").close(HOME, 1)
     await story.rests(1)
