@@ -9,8 +9,9 @@ from bot.compose.github import HostSetup
 from bot.core.comment import UNPRICED
 from bot.core.gate import Stage
 from bot.github.repository import Address
+from bot.testing.sample import FILES
 from bot.workspace.mirror import is_partial
-from tests.stories.github.ground import FILES, FIXED, HOME, PATIENCE, WISH, Model, Story
+from tests.stories.github.ground import FIXED, HOME, PATIENCE, WISH, Model, Story
 from tests.stories.github.test_questions import ASKS
 from tests.stories.ground import processes, until
 
