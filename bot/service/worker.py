@@ -49,6 +49,8 @@ PASSING: Final = (Transient, OSError)
 """Errors that may be over by the next attempt: the service failed, the disk is full, or the network is gone (D2)."""
 EARLY: Final = 4
 """Maximum number of threads per check slot that are read at a time."""
+ORDER: Final = (JobKind.SESSION, JobKind.CHECK, JobKind.READ)
+"""Kinds of jobs in the order in which they begin: no check overtakes a thread that waits for a session."""
 OS_THREADS: Final = 8
 """Operating system threads per slot. A request to GitHub, a lock, or a file blocks one. Python's default would be 6 on
 2 cores."""
@@ -138,11 +140,7 @@ class Worker:
         while not self._ends:
             self.store.news.clear()
             try:
-                for kind in (
-                    JobKind.SESSION,
-                    JobKind.CHECK,
-                    JobKind.READ,
-                ):  # no check overtakes a thread that waits for a session
+                for kind in ORDER:
                     await self._begin_available(kind)
             except Exception as error:  # noqa: BLE001 - the outermost shell: the next fetch tries again
                 failure("queue", error)
@@ -205,6 +203,8 @@ class Worker:
 
     def _record_failure(self, job: Job, error: Exception, facts: dict[str, Any]) -> float | None:
         """Log a failure. Return the seconds until the next attempt, or None for none."""
+        if self._runs[job].cancelling():  # an error of what was cancelled says nothing about the thread
+            return 0.0
         is_passing = isinstance(error, PASSING) and job.kind is not JobKind.READ
         if is_passing and self._ends:
             return 0.0

@@ -12,6 +12,7 @@ import pytest
 from bot.config.settings import ServiceSettings
 from bot.core.errors import Refused
 from bot.core.names import ThreadAddress
+from bot.core.thread.state import ThreadState
 from bot.github.deliveries import DeliveryReport
 from bot.service.inbox import Inbox
 from bot.service.queue.file_store import FileStore
@@ -261,6 +262,32 @@ async def test_work_of_a_process_that_ends_goes_on_in_the_next(processes: Proces
     await first.until(1)
     await processes.stop()
     assert first.under_way() == []
+    queue = await processes.start(second)
+    await settled(queue)
+    assert second.numbers() == [1]
+
+
+class FailsWhenCancelled(Host):
+    """A host whose checks turn their cancellation into an error, as code does whose helper process was killed."""
+
+    async def check_thread(
+        self, address: ThreadAddress, begin_session: Callable[[], bool] = lambda: True
+    ) -> ThreadState:
+        try:
+            return await Host.check_thread(self, address, begin_session)
+        except asyncio.CancelledError:
+            raise ValueError("the helper was killed") from None
+
+
+@pytest.mark.req("E3", "W2")
+async def test_an_error_of_a_cancelled_check_loses_no_wake_up(processes: Processes) -> None:
+    first, second = FailsWhenCancelled(hold=True, ends_at_steps=False), Host()
+    queue = await processes.start(first)
+    assert queue.worker is not None
+    queue.worker.grace_seconds = 0.1
+    await queue.receive(delivery(1))
+    await first.until(1)
+    await processes.stop()
     queue = await processes.start(second)
     await settled(queue)
     assert second.numbers() == [1]
