@@ -289,7 +289,7 @@ def evaluate(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: dateti
     judged = [(candidate, _objection(plan, snapshot, policy, candidate)) for candidate in snapshot.candidates]
     reasons = tuple(VerdictReason(reason, candidate.actor) for candidate, reason in judged if reason is not None)
     counted = tuple(candidate for candidate, reason in judged if reason is None)
-    newest = _newest_of_each_person(counted)
+    newest = newest_of_each_person(counted)
     if refused := _rejecters(newest):
         return Verdict(VerdictOutcome.REJECTED, refused, reasons)
     if any(candidate.opinion is Opinion.REVISE for candidate in newest):
@@ -298,7 +298,7 @@ def evaluate(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: dateti
         reasons += tuple(
             VerdictReason(Reason.THREAD_LOCKED, candidate.actor) for candidate in counted if _is_unnamed(candidate)
         )
-        newest = _newest_of_each_person(candidate for candidate in counted if not _is_unnamed(candidate))
+        newest = newest_of_each_person(candidate for candidate in counted if not _is_unnamed(candidate))
     approvals = tuple(candidate for candidate in newest if candidate.opinion is Opinion.APPROVE)
     return _approval_verdict(plan, snapshot, policy, approvals, reasons=reasons)
 
@@ -318,7 +318,7 @@ def rejecters(plan: PlanDocument, snapshot: Snapshot, policy: Policy) -> tuple[A
     """
     ageless = replace(snapshot, shown=ShownPlan(datetime.min.replace(tzinfo=UTC)))
     may_decide = [candidate for candidate in snapshot.candidates if not _objection(plan, ageless, policy, candidate)]
-    return _rejecters(_newest_of_each_person(may_decide))
+    return _rejecters(newest_of_each_person(may_decide))
 
 
 def approval_attempts(snapshot: Snapshot, policy: Policy, since: datetime) -> tuple[Actor, ...]:
@@ -405,7 +405,7 @@ def _is_unnamed(candidate: Candidate) -> bool:
     return candidate.opinion is Opinion.APPROVE and not candidate.digest
 
 
-def _newest_of_each_person(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+def newest_of_each_person(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Return each person's newest opinion.
 
     In the same second a rejection outranks a revision, which outranks an approval.

@@ -5,12 +5,11 @@ The journal keeps it with the decision, and a receipt states it. Old decisions h
 
 import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-from bot.core.approval import Candidate, Opinion, Policy, Snapshot, Verdict, VerdictOutcome
+from bot.core.approval import Candidate, Opinion, Policy, Snapshot, Verdict, VerdictOutcome, newest_of_each_person
 from bot.core.codec import Form, Inline
 from bot.core.names import CommitId
 from bot.core.paths import Tier
@@ -81,7 +80,7 @@ def decision_evidence(
     reasons = [str(why.reason) for why in verdict.reasons if why.actor is None]
     return DecisionEvidence(
         snapshot=snapshot_digest(snapshot),
-        opinions=tuple(map(_counted_opinion, _newest_of_each(counted))),
+        opinions=tuple(map(_counted_opinion, newest_of_each_person(counted))),
         configuration=configuration,
         required_role=policy.role.name.lower(),
         needed=needed,
@@ -101,13 +100,6 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, frozenset | set):
         return sorted(value)
     return utc_text(value) if isinstance(value, datetime) else str(value)
-
-
-def _newest_of_each(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """Return each person's newest opinion, in the order of their first ones."""
-    return tuple(
-        {candidate.actor.id: candidate for candidate in sorted(candidates, key=lambda candidate: candidate.at)}.values()
-    )
 
 
 def _counted_opinion(candidate: Candidate) -> CountedOpinion:
