@@ -37,7 +37,7 @@ from bot.core.codepoints import with_visible_codepoints
 from bot.core.configuration import MaintenanceTask
 from bot.core.errors import Misconfigured, NoSandbox, PlangateError, Refused, Transient
 from bot.core.maintenance import CheckResult
-from bot.service.maintenance_pass import next_due
+from bot.service.maintenance_pass import LISTED_TIMES, next_due
 
 # --- `plangate doctor --live` -----------------------------------------------------------------------------------------
 
@@ -99,8 +99,6 @@ if TYPE_CHECKING:
 
     TryCheck = Callable[[str, Configuration], CheckResult]
 
-SHOWN: Final = 5
-"""Number of due times that are listed for a task."""
 _SECONDS: Final = 10
 _LINE_SHOWN: Final = 200
 _PROGRAM: Final = re.compile(r"[\w./+-]+")
@@ -171,7 +169,7 @@ def _check_task(
 def due_time_rows(task: MaintenanceTask, now: datetime) -> Iterator[str]:
     """Yield the next due times of a task, each in its time zone and in UTC, and say where its clocks change."""
     offset = now.astimezone(task.due_times().zone).utcoffset()
-    for time in next_due(task, now, SHOWN):
+    for time in next_due(task, now, LISTED_TIMES):
         changed = "" if time.utcoffset() == offset else ", after clocks change"
         offset = time.utcoffset()
         in_utc = f" ({time.astimezone(UTC):%Y-%m-%d %H:%M} UTC{changed})" if task.timezone != "UTC" else ""

@@ -20,7 +20,7 @@ from bot.logs import setup
 from bot.service.connections import github_client
 from bot.service.github_host import TrackedTask
 from bot.service.inbox import Inbox
-from bot.service.maintenance_pass import MaintenancePass, TaskStatus, next_due, run_periodic_work
+from bot.service.maintenance_pass import LISTED_TIMES, MaintenancePass, TaskStatus, next_due, run_periodic_work
 from bot.service.queue.file_store import FileStore
 from bot.service.worker import sweep_with
 
@@ -51,9 +51,6 @@ def sweep_switch(settings: Settings, at: Address, token: Secret) -> SweepSwitch:
 
 
 # --- One check of everything that waits, and tasks run by hand --------------------------------------------------------
-
-SHOWN: Final = 5
-"""Number of next due times that are listed for a task."""
 
 
 def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] = ("text", "INFO")) -> int:
@@ -110,6 +107,6 @@ def _status_line(status: TaskStatus) -> str:
 
 
 def _task_line(task: MaintenanceTask, tracked: TrackedTask | None, now: datetime) -> str:
-    times = ", ".join(f"{time:%Y-%m-%d %H:%M}" for time in next_due(task, now, SHOWN))
+    times = ", ".join(f"{time:%Y-%m-%d %H:%M}" for time in next_due(task, now, LISTED_TIMES))
     issue = f"#{tracked.issue}" if tracked is not None else "no tracking issue yet"
     return f"{task.name}: {issue}, {task.due_times().words()} {task.timezone}; next: {times}"

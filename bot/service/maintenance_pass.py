@@ -230,6 +230,10 @@ class MaintenancePass:
         return tracking_body(TrackingView(task, words, due, history.occurrences[::-1], rejected))
 
 
+LISTED_TIMES: Final = 5
+"""Number of due times of a task that people are shown."""
+
+
 def next_due(task: MaintenanceTask, after: datetime, count: int = 1) -> list[datetime]:
     """Return the next due times of a task after a moment, in its time zone."""
     schedule = task.due_times()
